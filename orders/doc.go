@@ -1,0 +1,19 @@
+// Package orders is the order side as a domain: products, orders with their
+// items, and the bounded pool that all work on the database passes through.
+//
+// # Guarantees
+//
+// One order per admission: the token id is unique in the store, and the same
+// order repeated with the same token gets the first result. Stock never goes
+// below zero, and what was sold equals the sum of the order items. An order is
+// acknowledged only after its commit. Unpaid orders give their stock back
+// exactly once.
+//
+// # Isolation
+//
+// A [Pool] has as many workers as it has database connections. Whoever finds
+// its backlog full, or waits longer than the deadline for a worker, is told
+// [ErrOverloaded] and nothing was done. However slow the database is, nothing
+// outside the pool waits for it. This package knows nothing of the line or of
+// admission: the token check stands in front of it, in package web.
+package orders

@@ -1,0 +1,59 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Options are what a line is made with. The zero value of a field is not a
+// default: start from [DefaultOptions].
+type Options struct {
+	// Tick is the time between two batches.
+	Tick time.Duration
+	// Jitter is the window over which the not-before times of one batch are
+	// spread, so that a batch reaches the order API as a stream.
+	Jitter time.Duration
+	// AdmissionTTL is how long an admission is good after its not-before.
+	AdmissionTTL time.Duration
+	// TicketTTL is how long a ticket is good after it was signed, and how long
+	// the end of a ticket is remembered.
+	TicketTTL time.Duration
+	// Initial are the settings the line is born with (revision 0).
+	Initial Settings
+}
+
+// DefaultOptions are the documented defaults.
+func DefaultOptions() Options {
+	return Options{
+		Tick:         100 * time.Millisecond,
+		Jitter:       2 * time.Second,
+		AdmissionTTL: 3 * time.Minute,
+		TicketTTL:    12 * time.Hour,
+		Initial:      Settings{Mode: ModeNormal},
+	}
+}
+
+// Validate reports every mistake at once.
+func (o Options) Validate() error {
+	var errs []error
+	for _, d := range []struct {
+		name     string
+		value    time.Duration
+		min, max time.Duration
+	}{
+		{"tick", o.Tick, 10 * time.Millisecond, 10 * time.Second},
+		{"jitter", o.Jitter, 0, 10 * time.Minute},
+		{"admission_ttl", o.AdmissionTTL, time.Millisecond, 24 * time.Hour},
+		{"ticket_ttl", o.TicketTTL, time.Second, 30 * 24 * time.Hour},
+	} {
+		if d.value < d.min || d.value > d.max {
+			errs = append(errs, fmt.Errorf("%s must be between %s and %s, not %s", d.name, d.min, d.max, d.value))
+		}
+	}
+	s := o.Initial
+	if err := (Patch{Mode: &s.Mode, RateOverride: &s.RateOverride, MaxActive: &s.MaxActive, MaxLength: &s.MaxLength}).Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

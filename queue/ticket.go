@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+var (
+	// ErrTicketInvalid means that a ticket is malformed, forged, or of another
+	// line.
+	ErrTicketInvalid = errors.New("queue: the ticket is invalid")
+	// ErrTicketExpired means that a genuine ticket is past its expiry.
+	ErrTicketExpired = errors.New("queue: the ticket has expired")
+)
+
+const (
+	ticketType   = "sluice-ticket+jwt"
+	ticketIssuer = "sluice"
+	maxTicket    = 1024 // bytes; one of ours has about 300
+)
+
+// Ticket is the signed proof of a place.
+type Ticket struct {
+	Line  string
+	Epoch int64
+	// Subject is the visitor, the member of the sorted set.
+	Subject string
+	// ID is random and made by the server; it becomes the admission token's id.
+	ID string
+	// Place is the sort key: the entry time in µs of the store's clock, made
+	// strictly increasing.
+	Place     int64
+	IssuedAt  time.Time
+	ExpiresAt time.Time
+}
+
+// NewID returns 96 random bits as 16 URL-safe characters: a ticket id, or the
+// subject of an anonymous visitor.
+func NewID() string {
+	var b [12]byte
+	rand.Read(b[:]) // never fails, by its contract
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Tickets signs and verifies tickets.
+type Tickets struct {
+	keys *Keyring
+	ttl  time.Duration
+}
+
+// NewTickets derives the ticket keys from the secrets; ttl is how long a
+// ticket is good.
+func NewTickets(secrets [][]byte, ttl time.Duration) (*Tickets, error) {
+	keys, err := NewKeyring("ticket", secrets)
+	if err != nil {
+		return nil, err
+	}
+	return &Tickets{keys: keys, ttl: ttl}, nil
+}
+
+type ticketClaims struct {
+	Issuer  string `json:"iss"`
+	Line    string `json:"line"`
+	Epoch   int64  `json:"epoch"`
+	Subject string `json:"sub"`
+	ID      string `json:"jti"`
+	Place   int64  `json:"place"`
+	Issued  int64  `json:"iat"` // s
+	Expires int64  `json:"exp"` // s
+}
+
+// Sign signs the ticket's place from now on for the time to live; the ticket's
+// own times are ignored.
+func (s *Tickets) Sign(t Ticket, now time.Time) (string, error) {
+	raw, err := s.keys.Sign(ticketType, &ticketClaims{
+		Issuer: ticketIssuer, Line: t.Line, Epoch: t.Epoch, Subject: t.Subject, ID: t.ID, Place: t.Place,
+		Issued: now.Unix(), Expires: now.Add(s.ttl).Unix(),
+	})
+	if err != nil {
+		return "", fmt.Errorf("queue: signing a ticket: %w", err)
+	}
+	return raw, nil
+}
+
+// Verify returns the ticket if its signature is ours, it is for this line, and
+// it has not expired at now (the store's time). The result holds copies, never
+// parts of raw. Errors: [ErrTicketInvalid], [ErrTicketExpired].
+func (s *Tickets) Verify(raw, line string, now time.Time) (Ticket, error) {
+	if len(raw) > maxTicket {
+		return Ticket{}, fmt.Errorf("%w: longer than %d bytes", ErrTicketInvalid, maxTicket)
+	}
+	var c ticketClaims
+	if err := s.keys.Parse(raw, ticketType, &c); err != nil {
+		return Ticket{}, fmt.Errorf("%w: %w", ErrTicketInvalid, err)
+	}
+	switch {
+	case c.Issuer != ticketIssuer:
+		return Ticket{}, fmt.Errorf("%w: another issuer", ErrTicketInvalid)
+	case c.Line != line:
+		return Ticket{}, fmt.Errorf("%w: it is for another line", ErrTicketInvalid)
+	case c.Subject == "" || c.ID == "" || c.Place <= 0 || c.Epoch < 0 || c.Expires == 0:
+		return Ticket{}, fmt.Errorf("%w: a claim is missing", ErrTicketInvalid)
+	}
+	t := Ticket{
+		Line: c.Line, Epoch: c.Epoch, Subject: c.Subject, ID: c.ID, Place: c.Place,
+		IssuedAt: time.Unix(c.Issued, 0), ExpiresAt: time.Unix(c.Expires, 0),
+	}
+	if !now.Before(t.ExpiresAt) {
+		return t, ErrTicketExpired
+	}
+	return t, nil
+}
+
+// The claims are judged by Verify; these satisfy the JWT library's interface.
+
+func (c *ticketClaims) GetExpirationTime() (*jwt.NumericDate, error) { return nil, nil }
+func (c *ticketClaims) GetIssuedAt() (*jwt.NumericDate, error)       { return nil, nil }
+func (c *ticketClaims) GetNotBefore() (*jwt.NumericDate, error)      { return nil, nil }
+func (c *ticketClaims) GetIssuer() (string, error)                   { return c.Issuer, nil }
+func (c *ticketClaims) GetSubject() (string, error)                  { return c.Subject, nil }
+func (c *ticketClaims) GetAudience() (jwt.ClaimStrings, error)       { return nil, nil }
