@@ -1,0 +1,40 @@
+package servicetest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestEachCallHasItsOwnSchema(t *testing.T) {
+	a, b := MySQL(t), MySQL(t)
+	if a == b || !strings.Contains(a, "/sluice_test_") {
+		t.Fatalf("schemas %q and %q", a, b)
+	}
+}
+
+func TestRedisAnswers(t *testing.T) {
+	if url := Redis(t); !strings.HasPrefix(url, "redis") {
+		t.Fatalf("URL %q", url)
+	}
+}
+
+func TestMissingServerIsNoted(t *testing.T) {
+	note := filepath.Join(t.TempDir(), "missing")
+	t.Setenv("SLUICE_TEST_MISSING", note)
+	t.Setenv("SLUICE_REQUIRE_SERVICES", "")
+	t.Run("skips", func(t *testing.T) {
+		defer func() {
+			if !t.Skipped() {
+				t.Error("not skipped")
+			}
+		}()
+		missing(t, "Somebase", errors.New("refused"))
+	})
+	text, err := os.ReadFile(note)
+	if err != nil || !strings.Contains(string(text), "Somebase") {
+		t.Fatalf("note %q, %v", text, err)
+	}
+}
