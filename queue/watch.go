@@ -1,1 +1,125 @@
 package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// watchDeadline bounds one reading of the store.
+const watchDeadline = time.Second
+
+// Watch keeps the latest snapshot of a line, how the line moves, and the
+// store's clock, so that the path of a request asks the store nothing for them.
+// A process runs one per line. While the store is away the last view stands and
+// its Age grows.
+type Watch struct {
+	line  Line
+	every time.Duration
+	log   *slog.Logger
+	clock *clock
+
+	view atomic.Pointer[View]
+	read atomic.Pointer[time.Time] // the last reading that succeeded, or the start; monotonic
+
+	// reading is held during a reading: readings are one after the other, so a
+	// view is never replaced by an older one, and the fields below have one user.
+	reading   chan struct{}
+	meter     meter
+	downSince time.Time // zero while the store answers
+}
+
+// View is a line at one moment and how it has been moving.
+type View struct {
+	Snapshot
+	Movement Movement
+}
+
+// NewWatch makes a watch that reads the line at the given interval once it runs.
+func NewWatch(line Line, every time.Duration, log *slog.Logger) *Watch {
+	w := &Watch{
+		line: line, every: every, log: log.With("line", line.ID()),
+		clock: newClock(), reading: make(chan struct{}, 1),
+	}
+	now := time.Now()
+	w.read.Store(&now)
+	return w
+}
+
+// Run reads the line at once and then at the interval until ctx ends; then it
+// returns nil. A failed reading does not stop it; it is logged when the store
+// goes away and when it is back, not each time.
+func (w *Watch) Run(ctx context.Context) error {
+	ticks := time.NewTicker(w.every)
+	defer ticks.Stop()
+	for {
+		_ = w.Refresh(ctx) // logged by it
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// Refresh takes one reading that begins after the call; whoever just changed
+// the line's settings uses it to obey them at once. It takes at most a second.
+func (w *Watch) Refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, watchDeadline)
+	defer cancel()
+	select {
+	case w.reading <- struct{}{}:
+		defer func() { <-w.reading }()
+	case <-ctx.Done():
+		return fmt.Errorf("queue: waiting to read line %q: %w", w.line.ID(), ctx.Err())
+	}
+	sent := time.Now()
+	s, err := w.line.Snapshot(ctx)
+	received := time.Now()
+	if err != nil {
+		w.noteDown(ctx, err)
+		return fmt.Errorf("queue: reading line %q: %w", w.line.ID(), err)
+	}
+	w.clock.observe(sent, received, s.At)
+	w.view.Store(&View{Snapshot: s, Movement: w.meter.observe(s)})
+	w.read.Store(&received)
+	w.noteUp()
+	return nil
+}
+
+// View is the latest reading; ok is false before the first.
+func (w *Watch) View() (v View, ok bool) {
+	if p := w.view.Load(); p != nil {
+		return *p, true
+	}
+	return View{}, false
+}
+
+// Age is the time since the last reading that succeeded, or since the watch was
+// made.
+func (w *Watch) Age() time.Duration { return time.Since(*w.read.Load()) }
+
+// Now is the store's time, from this process's monotonic clock and the offset
+// learnt from the readings; before the first one it is the local time.
+func (w *Watch) Now() time.Time { return w.clock.now() }
+
+// noteDown logs that the store went away, once. A reading that was cut off
+// because its caller gave up says nothing about the store.
+func (w *Watch) noteDown(ctx context.Context, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) || !w.downSince.IsZero() {
+		return
+	}
+	w.downSince = time.Now()
+	w.log.Warn("the line's store does not answer; the last view stands", "error", err)
+}
+
+func (w *Watch) noteUp() {
+	if w.downSince.IsZero() {
+		return
+	}
+	w.log.Info("the line's store answers again", "away", time.Since(w.downSince))
+	w.downSince = time.Time{}
+}
