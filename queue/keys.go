@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -57,7 +58,13 @@ func (k *Keyring) Sign(typ string, claims jwt.Claims) (string, error) {
 // Parse checks algorithm, type, key id and signature, and fills the claims. It
 // judges no times: the caller's clock is the store's, which it knows and the
 // JWT library does not.
+//
+// Only the spelling that Sign produced is accepted: strict base64, and no line
+// breaks, which Go's decoder would skip. One signature has one spelling.
 func (k *Keyring) Parse(raw, typ string, claims jwt.Claims) error {
+	if strings.ContainsAny(raw, "\r\n") {
+		return errors.New("a line break in it")
+	}
 	_, err := parser.ParseWithClaims(raw, claims, func(t *jwt.Token) (any, error) {
 		if got, _ := t.Header["typ"].(string); got != typ {
 			return nil, fmt.Errorf("type %q is not %q", got, typ)
@@ -75,4 +82,5 @@ func (k *Keyring) Parse(raw, typ string, claims jwt.Claims) error {
 var parser = jwt.NewParser(
 	jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 	jwt.WithoutClaimsValidation(),
+	jwt.WithStrictDecoding(),
 )
