@@ -1,0 +1,133 @@
+// Package configs is everything about Sluice that can be set: the keys, their
+// defaults and rules, and how they are read.
+//
+// Defaults give way to the YAML file, the file to the environment (SLUICE_*),
+// the environment to flags. Nothing is guessed: an unknown key, a duplicate
+// key, a wrong type or a value out of range is a mistake, and [Load] reports
+// all of them at once, each with the place it came from.
+package configs
+
+import "time"
+
+// Config is the whole configuration. Start from [Default] or [Load]: the zero
+// value is not usable. Durations are Go durations ("100ms", "3m").
+type Config struct {
+	// Listen is the public address: queue, orders and pages. Port 0 takes any
+	// free port.
+	Listen string
+	Admin  Admin
+	// Role is what this process serves: RoleAll, RoleQueue or RoleOrders. The
+	// last two need Redis, which is what the halves meet in.
+	Role string
+	// Redis is where the line lives; empty is an in-process line, which ends
+	// with the process. redis://, rediss://, redis-cluster://a,b,c or
+	// redis-sentinel://a,b,c?master=name.
+	Redis URL
+	// Database is where products and orders live, mysql://user:pass@host/name;
+	// empty is SQLite in the data folder.
+	Database URL
+	// Data is the folder of the embedded database and the generated secret.
+	Data string
+	// Secret signs tickets and tokens: at least 32 bytes, or base64:… of that;
+	// several separated by commas, of which the first signs. Required with
+	// Redis, since every process must share it; otherwise empty makes one in
+	// the data folder.
+	Secret    Secret
+	Line      Line
+	Admission Admission
+	Orders    Orders
+	Log       Log
+	// DrainDelay is how long a stopping process goes on serving while it says
+	// that it is not ready, so that a balancer can take it out first.
+	DrainDelay time.Duration
+	// DrainTimeout bounds how long what is in flight may take to be answered
+	// after that.
+	DrainTimeout time.Duration
+}
+
+// Roles of a process.
+const (
+	RoleAll    = "all"
+	RoleQueue  = "queue"
+	RoleOrders = "orders"
+)
+
+// Admin is the operator's listener.
+type Admin struct {
+	// Listen is the address of the operator page and API, metrics and health.
+	Listen string
+	// Token is what operators present as Bearer; required when Listen is not a
+	// loopback address.
+	Token Secret
+	// Hosts are the Host headers believed besides the listen address.
+	Hosts []string
+}
+
+// Line is what every line is made with. All processes on one Redis should
+// agree on it.
+type Line struct {
+	Tick         time.Duration // between two batches
+	Jitter       time.Duration // window over which a batch's not-before times are spread
+	AdmissionTTL time.Duration // how long an admission is good after its not-before
+	TicketTTL    time.Duration // how long a ticket is good
+	MaxLength    int64         // how many may wait; 0 is no limit
+	MaxActive    int64         // how many may be inside at once; 0 is no limit
+	PollBudget   float64       // polls/s this instance is willing to answer; 0 is no budget
+	InitialRate  float64       // admissions/s; 0 is workers ÷ assumed time × margin
+}
+
+// Admission is how the rate is found.
+type Admission struct {
+	// Margin scales the first guess of the rate: below 1 leaves the database
+	// air to breathe.
+	Margin float64
+}
+
+// Orders is the order side.
+type Orders struct {
+	Workers     int           // orders in progress at once, each on its own database connection
+	Backlog     int           // orders that may wait for a worker; beyond it is 503
+	Deadline    time.Duration // how long an order may wait for a worker
+	AssumedTime time.Duration // of one order, for the first guess of the rate
+	PayWithin   time.Duration // unpaid orders give their stock back after this
+	FollowupTTL time.Duration // how long a token is good for the order it made
+	// TestDelay slows every order down, for experiments. nil is off for good;
+	// a value, even 0s, lets an operator change it while the process runs.
+	TestDelay *time.Duration
+}
+
+// Log is what is written to standard error.
+type Log struct {
+	Level       string // debug, info, warn, error
+	Format      string // text, json
+	AccessEvery int    // log every n-th request; server errors always; 0 is none
+}
+
+// Default is the configuration of `sluice serve` without any file, variable
+// or flag.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:8080",
+		Admin:  Admin{Listen: "127.0.0.1:9090"},
+		Role:   RoleAll,
+		Data:   "./data",
+		Line: Line{
+			Tick:         100 * time.Millisecond,
+			Jitter:       2 * time.Second,
+			AdmissionTTL: 3 * time.Minute,
+			TicketTTL:    12 * time.Hour,
+			PollBudget:   15000,
+		},
+		Admission: Admission{Margin: 0.7},
+		Orders: Orders{
+			Workers:     10,
+			Backlog:     1000,
+			Deadline:    10 * time.Second,
+			AssumedTime: 200 * time.Millisecond,
+			PayWithin:   15 * time.Minute,
+			FollowupTTL: 24 * time.Hour,
+		},
+		Log:          Log{Level: "info", Format: "text", AccessEvery: 100},
+		DrainTimeout: 10 * time.Second,
+	}
+}

@@ -1,0 +1,314 @@
+package configs
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// key is one thing that can be set, bound to its field of a Config.
+type key struct {
+	path string // "line.tick"
+	flag string // the command-line flag that sets it, if there is one
+	// set parses a value as a source gave it (text from the environment and
+	// flags; text, int, float64, bool or a list from YAML) into the field. Its
+	// error is the rule that the value breaks and does not repeat the value.
+	set func(raw any) error
+	// get is the value for printing: text, number, list or nil; secrets masked.
+	get func() any
+	// show is a value that somebody gave, fit for a message.
+	show func(raw any) string
+}
+
+// env is the variable that sets the key.
+func (k key) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.path, ".", "_"))
+}
+
+const envPrefix = "SLUICE_"
+
+// keys is the one list of what can be set; order is that of the printed
+// configuration.
+func keys(c *Config) []key {
+	return []key{
+		withFlag("listen", text("listen", &c.Listen, address)),
+		withFlag("admin", text("admin.listen", &c.Admin.Listen, address)),
+		text("admin.token", &c.Admin.Token, headerSafe),
+		list("admin.hosts", &c.Admin.Hosts, hostName),
+		withFlag("role", text("role", &c.Role, oneOf(RoleAll, RoleQueue, RoleOrders))),
+		withFlag("redis", text("redis", &c.Redis, redisURL)),
+		withFlag("database", text("database", &c.Database, databaseURL)),
+		withFlag("data", text("data", &c.Data, nonEmpty)),
+		text("secret", &c.Secret, secretRule),
+
+		duration("line.tick", &c.Line.Tick, 10*time.Millisecond, 10*time.Second),
+		duration("line.jitter", &c.Line.Jitter, 0, 10*time.Minute),
+		duration("line.admission_ttl", &c.Line.AdmissionTTL, time.Millisecond, 24*time.Hour),
+		duration("line.ticket_ttl", &c.Line.TicketTTL, time.Second, 30*24*time.Hour),
+		whole("line.max_length", &c.Line.MaxLength, 0, 1_000_000_000),
+		whole("line.max_active", &c.Line.MaxActive, 0, 1_000_000_000),
+		number("line.poll_budget", &c.Line.PollBudget, 0, 1_000_000),
+		number("line.initial_rate", &c.Line.InitialRate, 0, 1_000_000),
+
+		number("admission.margin", &c.Admission.Margin, 0.01, 1),
+
+		whole("orders.workers", &c.Orders.Workers, 1, 10_000),
+		whole("orders.backlog", &c.Orders.Backlog, 1, 1_000_000),
+		duration("orders.deadline", &c.Orders.Deadline, time.Millisecond, 10*time.Minute),
+		duration("orders.assumed_time", &c.Orders.AssumedTime, time.Millisecond, 10*time.Minute),
+		duration("orders.pay_within", &c.Orders.PayWithin, time.Second, 30*24*time.Hour),
+		duration("orders.followup_ttl", &c.Orders.FollowupTTL, 0, 365*24*time.Hour),
+		optionalDuration("orders.test_delay", &c.Orders.TestDelay, 0, time.Minute),
+
+		text("log.level", &c.Log.Level, oneOf("debug", "info", "warn", "error")),
+		text("log.format", &c.Log.Format, oneOf("text", "json")),
+		whole("log.access_every", &c.Log.AccessEvery, 0, 1_000_000_000),
+
+		duration("drain_delay", &c.DrainDelay, 0, 10*time.Minute),
+		duration("drain_timeout", &c.DrainTimeout, 0, 10*time.Minute),
+	}
+}
+
+func withFlag(name string, k key) key {
+	k.flag = name
+	return k
+}
+
+// text binds a string; how it is shown is decided by its type.
+func text[T ~string](path string, p *T, rule func(string) error) key {
+	shown := func(s T) string {
+		if m, ok := any(s).(fmt.Stringer); ok {
+			return m.String()
+		}
+		return string(s)
+	}
+	return key{
+		path: path,
+		set: func(raw any) error {
+			s, ok := raw.(string)
+			if !ok {
+				return fmt.Errorf("must be text, not %s", kind(raw))
+			}
+			// An empty text is the same as not setting the key: compose files
+			// and manifests pass empty variables on.
+			if s != "" {
+				if err := rule(s); err != nil {
+					return err
+				}
+				*p = T(s)
+			}
+			return nil
+		},
+		get: func() any { return shown(*p) },
+		show: func(raw any) string {
+			if s, ok := raw.(string); ok {
+				return strconv.Quote(shown(T(s)))
+			}
+			return shown(T(fmt.Sprint(raw)))
+		},
+	}
+}
+
+func list(path string, p *[]string, rule func(string) error) key {
+	return key{
+		path: path,
+		set: func(raw any) error {
+			var items []string
+			switch v := raw.(type) {
+			case string:
+				for item := range strings.SplitSeq(v, ",") {
+					if item = strings.TrimSpace(item); item != "" {
+						items = append(items, item)
+					}
+				}
+			case []any:
+				for _, item := range v {
+					s, ok := item.(string)
+					if !ok {
+						return fmt.Errorf("must be a list of texts, %s is in it", kind(item))
+					}
+					items = append(items, s)
+				}
+			default:
+				return fmt.Errorf("must be a list, not %s", kind(raw))
+			}
+			for _, item := range items {
+				if err := rule(item); err != nil {
+					return err
+				}
+			}
+			*p = items
+			return nil
+		},
+		get:  func() any { return slices.Clone(*p) },
+		show: showPlain,
+	}
+}
+
+func duration(path string, p *time.Duration, lo, hi time.Duration) key {
+	return key{
+		path: path,
+		set: func(raw any) (err error) {
+			*p, err = parseDuration(raw, *p, lo, hi)
+			return err
+		},
+		get:  func() any { return formatDuration(*p) },
+		show: showPlain,
+	}
+}
+
+func optionalDuration(path string, p **time.Duration, lo, hi time.Duration) key {
+	return key{
+		path: path,
+		set: func(raw any) error {
+			d, err := parseDuration(raw, -1, lo, hi)
+			if err == nil && d >= 0 {
+				*p = &d
+			}
+			return err
+		},
+		get: func() any {
+			if *p == nil {
+				return nil
+			}
+			return formatDuration(**p)
+		},
+		show: showPlain,
+	}
+}
+
+// parseDuration returns old for an empty text and along with an error.
+func parseDuration(raw any, old, lo, hi time.Duration) (time.Duration, error) {
+	s, ok := raw.(string)
+	if !ok {
+		return old, fmt.Errorf("must be a duration with a unit, such as 100ms, 5s or 3m, not %s", kind(raw))
+	}
+	if s == "" {
+		return old, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return old, fmt.Errorf("must be a duration with a unit, such as 100ms, 5s or 3m")
+	}
+	if d < lo || d > hi {
+		return old, fmt.Errorf("must be between %s and %s", formatDuration(lo), formatDuration(hi))
+	}
+	return d, nil
+}
+
+func whole[T int | int64](path string, p *T, lo, hi T) key {
+	return key{
+		path: path,
+		set: func(raw any) error {
+			var n int64
+			switch v := raw.(type) {
+			case int:
+				n = int64(v)
+			case uint64: // more than an int64 holds
+				return fmt.Errorf("must be between %d and %d", lo, hi)
+			case string:
+				if v == "" {
+					return nil
+				}
+				var err error
+				if n, err = strconv.ParseInt(v, 10, 64); err != nil {
+					return fmt.Errorf("must be a whole number between %d and %d", lo, hi)
+				}
+			default:
+				return fmt.Errorf("must be a whole number between %d and %d, not %s", lo, hi, kind(raw))
+			}
+			if n < int64(lo) || n > int64(hi) {
+				return fmt.Errorf("must be between %d and %d", lo, hi)
+			}
+			*p = T(n)
+			return nil
+		},
+		get:  func() any { return int64(*p) },
+		show: showPlain,
+	}
+}
+
+func number(path string, p *float64, lo, hi float64) key {
+	return key{
+		path: path,
+		set: func(raw any) error {
+			var f float64
+			switch v := raw.(type) {
+			case int:
+				f = float64(v)
+			case float64:
+				f = v
+			case string:
+				if v == "" {
+					return nil
+				}
+				var err error
+				if f, err = strconv.ParseFloat(v, 64); err != nil {
+					return fmt.Errorf("must be a number between %v and %v", plain(lo), plain(hi))
+				}
+			default:
+				return fmt.Errorf("must be a number between %v and %v, not %s", plain(lo), plain(hi), kind(raw))
+			}
+			if math.IsNaN(f) || f < lo || f > hi {
+				return fmt.Errorf("must be between %v and %v", plain(lo), plain(hi))
+			}
+			*p = f
+			return nil
+		},
+		get:  func() any { return *p },
+		show: showPlain,
+	}
+}
+
+// plain prints a number without an exponent.
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+func showPlain(raw any) string {
+	if s, ok := raw.(string); ok {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprint(raw)
+}
+
+// kind names the type of a raw value for somebody who writes YAML.
+func kind(raw any) string {
+	switch raw.(type) {
+	case string:
+		return "text"
+	case int:
+		return "a whole number"
+	case float64:
+		return "a number"
+	case bool:
+		return "true or false"
+	case []any:
+		return "a list"
+	}
+	return fmt.Sprintf("a %T", raw)
+}
+
+// formatDuration prints a duration without the zero units that time.Duration adds:
+// 3m, not 3m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// SlogLevel is the level for slog.
+func (l Log) SlogLevel() slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return slog.LevelInfo // checked by Load
+	}
+	return level
+}
