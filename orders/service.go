@@ -1,17 +1,216 @@
 package orders
 
-// Contract of Service (to be implemented in this file):
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options are how the order side works. The zero value of a field is not a
+// default: start from [DefaultOptions].
+type Options struct {
+	// Workers is how many orders are worked on at the same time. The store
+	// keeps as many database connections for them.
+	Workers int
+	// Backlog is how many orders may wait for a worker.
+	Backlog int
+	// Deadline is how long an order waits for a worker at most.
+	Deadline time.Duration
+	// PayWithin is how old an unpaid order becomes before it is cancelled and
+	// its stock given back.
+	PayWithin time.Duration
+	// TestDelay is how long every order sleeps in its transaction before it
+	// takes a lock: an experiment. Only a delay above 0 can be changed later.
+	TestDelay time.Duration
+}
+
+// DefaultOptions are the documented defaults.
+func DefaultOptions() Options {
+	return Options{
+		Workers:   10,
+		Backlog:   1000,
+		Deadline:  10 * time.Second,
+		PayWithin: 15 * time.Minute,
+	}
+}
+
+const maxTestDelay = time.Minute
+
+// Validate reports every mistake at once.
+func (o Options) Validate() error {
+	errs := []error{o.pool().Validate()}
+	if o.PayWithin < time.Second || o.PayWithin > 30*24*time.Hour {
+		errs = append(errs, fmt.Errorf("pay_within must be between 1s and 720h, not %s", o.PayWithin))
+	}
+	if o.TestDelay < 0 || o.TestDelay > maxTestDelay {
+		errs = append(errs, fmt.Errorf("test_delay must be between 0 and %s, not %s", maxTestDelay, o.TestDelay))
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) pool() PoolOptions {
+	return PoolOptions{Workers: o.Workers, Backlog: o.Backlog, Deadline: o.Deadline}
+}
+
+// sideTimeout bounds what does not pass through the pool: reads of one order,
+// of the catalogue, of the summary.
+const sideTimeout = 5 * time.Second
+
+// Service is the order side: it checks what is asked for, sends orders through
+// the pool, and keeps the catalogue and the unpaid orders in order. Reads do
+// not pass through the pool, and the store answers them on connections of
+// their own, so that they stay quick while orders are slow.
+type Service struct {
+	store     Store
+	opts      Options
+	pool      *Pool
+	catalog   *catalog
+	sweeper   *sweeper
+	testDelay delay
+	committed func(Buyer)
+}
+
+// NewService checks the options; it starts nothing. The store stays the
+// caller's to close, after Run has returned.
+func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("order options: %w", err)
+	}
+	pool, err := NewPool(opts.pool(), log)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		store:     store,
+		opts:      opts,
+		pool:      pool,
+		catalog:   newCatalog(store, log),
+		sweeper:   &sweeper{store: store, age: opts.PayWithin, log: log},
+		committed: func(Buyer) {},
+	}
+	s.testDelay.set(opts.TestDelay)
+	store.SetTestDelay(opts.TestDelay)
+	return s, nil
+}
+
+// OnCommitted names a function that is called after the commit of each new
+// order, on the buyer's request path: it must not block. Call it before Run.
+func (s *Service) OnCommitted(fn func(Buyer)) { s.committed = fn }
+
+// Run keeps the catalogue fresh and gives unpaid orders back until ctx ends;
+// then it takes no more orders, waits for those under way, and returns.
+func (s *Service) Run(ctx context.Context) error {
+	var g errgroup.Group // its context is not needed: all three end with ctx
+	g.Go(func() error { return s.pool.Run(ctx) })
+	g.Go(func() error { return s.catalog.Run(ctx) })
+	g.Go(func() error { return s.sweeper.Run(ctx) })
+	return g.Wait()
+}
+
+// Place makes the order, or finds the one that this token has made of the same
+// items; created tells which.
 //
-// type Options struct { Workers, Backlog int; Deadline, PayWithin, FollowupTTL time.Duration; ... } with DefaultOptions, Validate
-// func NewService(store Store, opts Options, log *slog.Logger) (*Service, error)
-// func (s *Service) Run(ctx context.Context) error            // pool workers, catalog refresh, unpaid sweeper; returns when ctx ends and everything drained
-// func (s *Service) OnCommitted(fn func(Buyer))               // set before Run: called after a NEW order's commit; must not block
-// func (s *Service) Place(ctx, Buyer, []CartItem) (Order, bool, error)   // validates the cart (ErrInvalid), passes through the pool
-// func (s *Service) Repeat(ctx, Buyer, []CartItem) (Order, error)        // for a token that may order nothing new any more (expired, earlier epoch): the order it made, if the cart means the same; ErrTokenSpent if other; ErrOrderNotFound if none
-// func (s *Service) Order(ctx, Buyer, id string) (Order, error)          // ErrOrderOfAnother when made with another token
-// func (s *Service) Products() []Product / Product(id) (Product, error)  // snapshot at most a second old; ErrDatabase before the first read
-// func (s *Service) AddProduct(ctx, Product) (int64, error)              // validates; refreshes the snapshot
-// func (s *Service) Summary(ctx) (Summary, error)
-// func (s *Service) Ready(ctx) error
-// func (s *Service) SetTestDelay(time.Duration) error ; func (s *Service) TestDelay() (d time.Duration, changeable bool)
-// func (s *Service) PoolStats() PoolStats
+// Errors: [ErrInvalid], [ErrOverloaded], and those of [Store.Place].
+func (s *Service) Place(ctx context.Context, b Buyer, cart []CartItem) (order Order, created bool, err error) {
+	if err := errors.Join(b.validate(), validateCart(cart)); err != nil {
+		return Order{}, false, err
+	}
+	err = s.pool.Do(ctx, func(ctx context.Context) (err error) {
+		order, created, err = s.store.Place(ctx, b, cart)
+		return err
+	})
+	if err != nil {
+		return Order{}, false, err
+	}
+	if created {
+		s.committed(b)
+	}
+	return order, created, nil
+}
+
+// Repeat answers for a token that may order nothing new any more: with the
+// order it made, if the cart means the same.
+//
+// Errors: [ErrInvalid], [ErrTokenSpent] if the order was of other items,
+// [ErrOrderNotFound] if the token made none, [ErrDatabase].
+func (s *Service) Repeat(ctx context.Context, b Buyer, cart []CartItem) (Order, error) {
+	if err := validateCart(cart); err != nil {
+		return Order{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
+	defer cancel()
+	order, err := s.store.ByToken(ctx, b.TokenID)
+	if err != nil {
+		return Order{}, err
+	}
+	if !order.Means(cart) {
+		return Order{}, ErrTokenSpent
+	}
+	return order, nil
+}
+
+// Order reads an order for the token that made it.
+//
+// Errors: [ErrOrderNotFound], [ErrOrderOfAnother], [ErrDatabase].
+func (s *Service) Order(ctx context.Context, b Buyer, id string) (Order, error) {
+	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
+	defer cancel()
+	order, err := s.store.Order(ctx, id)
+	if err != nil {
+		return Order{}, err
+	}
+	if order.Buyer.TokenID != b.TokenID {
+		return Order{}, ErrOrderOfAnother
+	}
+	return order, nil
+}
+
+// Products lists every product in id order, at most a second old while the
+// database answers, and the last ones read while it does not. The caller must
+// not change the slice. [ErrDatabase] before the first read.
+func (s *Service) Products() ([]Product, error) { return s.catalog.all() }
+
+// Product is one of [Service.Products], or [ErrProductNotFound].
+func (s *Service) Product(id int64) (Product, error) { return s.catalog.one(id) }
+
+// AddProduct stores a product and returns its id; this process's catalogue has
+// it at once. Errors: [ErrInvalid], [ErrDatabase].
+func (s *Service) AddProduct(ctx context.Context, p Product) (int64, error) {
+	if err := p.validate(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
+	defer cancel()
+	id, err := s.store.AddProduct(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	// The product is stored whatever comes of this; the next refresh has it.
+	_ = s.catalog.refresh(ctx)
+	return id, nil
+}
+
+// Summary adds up all orders. Errors: [ErrDatabase].
+func (s *Service) Summary(ctx context.Context) (Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
+	defer cancel()
+	return s.store.Summary(ctx)
+}
+
+// Ready says whether orders can be taken: the catalogue has been read and the
+// database answers.
+func (s *Service) Ready(ctx context.Context) error {
+	if _, err := s.catalog.all(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
+	defer cancel()
+	return s.store.Ping(ctx)
+}
+
+// PoolStats reads the pool's figures.
+func (s *Service) PoolStats() PoolStats { return s.pool.Stats() }

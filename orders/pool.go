@@ -1,0 +1,208 @@
+package orders
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// PoolOptions bound a [Pool]. Start from the fields' documented defaults in
+// [DefaultOptions]; a zero value is not a default.
+type PoolOptions struct {
+	// Workers is how many units of work run at the same time.
+	Workers int
+	// Backlog is how many submissions may wait for a worker. 0: none waits.
+	Backlog int
+	// Deadline is how long a submission waits for a worker at most. It does
+	// not bound the work itself.
+	Deadline time.Duration
+}
+
+// Validate reports every mistake at once.
+func (o PoolOptions) Validate() error {
+	var errs []error
+	if o.Workers < 1 || o.Workers > 10_000 {
+		errs = append(errs, fmt.Errorf("workers must be between 1 and 10000, not %d", o.Workers))
+	}
+	if o.Backlog < 0 || o.Backlog > 1_000_000 {
+		errs = append(errs, fmt.Errorf("backlog must be between 0 and 1000000, not %d", o.Backlog))
+	}
+	if o.Deadline <= 0 || o.Deadline > 10*time.Minute {
+		errs = append(errs, fmt.Errorf("deadline must be above 0 and at most 10m, not %s", o.Deadline))
+	}
+	return errors.Join(errs...)
+}
+
+// Pool lets a bounded number of units of work run, and a bounded number wait,
+// first come first served. It knows nothing of orders: the same pool can stand
+// in front of anything that is slow and must not be overrun.
+//
+// A worker is a permit, not a goroutine: the submitter's own goroutine runs
+// the work once a permit is handed to it. That leaves no channel between the
+// two on which a result, or an abandoned submission, could be lost.
+type Pool struct {
+	opts PoolOptions
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	busy    int        // guarded by mu; permits in use
+	waiting *list.List // guarded by mu; of *submission, oldest in front
+	closed  bool       // guarded by mu; nothing new is taken
+	drained chan struct{}
+	record  record // guarded by mu
+}
+
+// submission is somebody waiting for a permit.
+type submission struct {
+	granted chan struct{} // closed, under the pool's mu, with the permit handed over
+}
+
+// NewPool checks the options; it starts nothing. A pool takes work at once,
+// until the context of its [Pool.Run] ends.
+func NewPool(opts PoolOptions, log *slog.Logger) (*Pool, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("order pool: %w", err)
+	}
+	return &Pool{
+		opts:    opts,
+		log:     log,
+		waiting: list.New(),
+		drained: make(chan struct{}),
+		record:  newRecord(time.Now()),
+	}, nil
+}
+
+// Do waits for a worker and runs the work on it, with the caller's context.
+//
+// It returns [ErrOverloaded], and the work never ran and never will, when the
+// backlog is full, the deadline or ctx ended before a worker was free, or the
+// pool is stopping. Once a worker is free for it the work runs and Do returns
+// its result, however long it takes. A panic in the work is an error.
+func (p *Pool) Do(ctx context.Context, work func(context.Context) error) error {
+	arrived := time.Now()
+	if err := p.acquire(ctx); err != nil {
+		return err
+	}
+	started := time.Now()
+	defer func() { p.release(arrived, started) }()
+	return p.guarded(ctx, work)
+}
+
+// guarded turns a panic into an error: one bad request must not end the
+// process that serves all the others.
+func (p *Pool) guarded(ctx context.Context, work func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.log.Error("panic in a unit of work", "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("orders: panic in a unit of work: %v", v)
+		}
+	}()
+	return work(ctx)
+}
+
+func (p *Pool) acquire(ctx context.Context) error {
+	element, err := p.enqueue(ctx)
+	if element == nil || err != nil {
+		return err
+	}
+	granted := element.Value.(*submission).granted
+	deadline := time.NewTimer(p.opts.Deadline)
+	defer deadline.Stop()
+	select {
+	case <-granted:
+		return nil
+	case <-ctx.Done():
+		return p.abandon(element, fmt.Errorf("%w: %w", ErrOverloaded, context.Cause(ctx)))
+	case <-deadline.C:
+		return p.abandon(element, ErrOverloaded)
+	}
+}
+
+// enqueue takes a free permit (nil, nil) or a place in the backlog.
+func (p *Pool) enqueue(ctx context.Context) (*list.Element, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		p.record.refused++
+		return nil, fmt.Errorf("%w: stopping", ErrOverloaded)
+	case ctx.Err() != nil:
+		p.record.refused++
+		return nil, fmt.Errorf("%w: %w", ErrOverloaded, context.Cause(ctx))
+	case p.busy < p.opts.Workers: // then nobody waits: release hands permits on
+		p.setBusy(p.busy + 1)
+		return nil, nil
+	case p.waiting.Len() >= p.opts.Backlog:
+		p.record.refused++
+		return nil, ErrOverloaded
+	}
+	element := p.waiting.PushBack(&submission{granted: make(chan struct{})})
+	p.record.backlogPeak = max(p.record.backlogPeak, p.waiting.Len())
+	return element, nil
+}
+
+// abandon gives up a place in the backlog, at once. If a permit was handed
+// over in the same moment the worker was in time, and the work runs.
+func (p *Pool) abandon(element *list.Element, because error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-element.Value.(*submission).granted:
+		return nil
+	default:
+	}
+	p.waiting.Remove(element)
+	p.record.refused++
+	p.closeIfDrained()
+	return because
+}
+
+// release notes what the work cost and hands the permit to who waits longest.
+func (p *Pool) release(arrived, started time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.record.done(now, started.Sub(arrived), now.Sub(started))
+	if front := p.waiting.Front(); front != nil {
+		p.waiting.Remove(front)
+		close(front.Value.(*submission).granted)
+		return
+	}
+	p.setBusy(p.busy - 1)
+	p.closeIfDrained()
+}
+
+// setBusy is called with mu held.
+func (p *Pool) setBusy(n int) {
+	p.record.advance(time.Now(), p.busy)
+	p.busy = n
+}
+
+// closeIfDrained is called with mu held.
+func (p *Pool) closeIfDrained() {
+	if !p.closed || p.busy > 0 || p.waiting.Len() > 0 {
+		return
+	}
+	select {
+	case <-p.drained:
+	default:
+		close(p.drained)
+	}
+}
+
+// Run waits until ctx ends, then takes nothing new, lets what runs or waits
+// come to its end, and returns nil.
+func (p *Pool) Run(ctx context.Context) error {
+	<-ctx.Done()
+	p.mu.Lock()
+	p.closed = true
+	p.closeIfDrained()
+	p.mu.Unlock()
+	<-p.drained
+	return nil
+}

@@ -1,0 +1,116 @@
+package orders
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits on a product. With [MaxItems] and [MaxQuantity] no total can overflow:
+// 100 × 1,000 × 10¹² < 2⁶³.
+const (
+	MaxPrice    = 1_000_000_000_000
+	MaxStock    = 1_000_000_000_000
+	MaxName     = 200  // bytes, of the name and of the brand
+	MaxImageURL = 2000 // bytes
+)
+
+// Lengths that the store has room for.
+const (
+	maxTokenID = 128 // bytes
+	maxVisitor = 255
+)
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
+func validateCart(cart []CartItem) error {
+	if len(cart) == 0 {
+		return invalid("the order has no items")
+	}
+	if len(cart) > MaxItems {
+		return invalid("an order has at most %d items, not %d", MaxItems, len(cart))
+	}
+	seen := make(map[int64]struct{}, len(cart))
+	for i, item := range cart {
+		if item.ProductID < 1 {
+			return invalid("items[%d]: product_id must be at least 1, not %d", i, item.ProductID)
+		}
+		if item.Quantity < 1 || item.Quantity > MaxQuantity {
+			return invalid("items[%d]: quantity must be between 1 and %d, not %d", i, MaxQuantity, item.Quantity)
+		}
+		if _, twice := seen[item.ProductID]; twice {
+			return invalid("items[%d]: product %d is in the order twice", i, item.ProductID)
+		}
+		seen[item.ProductID] = struct{}{}
+	}
+	return nil
+}
+
+func (b Buyer) validate() error {
+	if b.TokenID == "" || len(b.TokenID) > maxTokenID {
+		return invalid("the token id must have 1 to %d bytes", maxTokenID)
+	}
+	if len(b.Visitor) > maxVisitor || !utf8.ValidString(b.Visitor) {
+		return invalid("the visitor id must be UTF-8 of at most %d bytes", maxVisitor)
+	}
+	return nil
+}
+
+var lineID = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+func (p Product) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	text := func(s string, most int) bool { return len(s) <= most && utf8.ValidString(s) }
+	check(strings.TrimSpace(p.Name) != "", "name is missing")
+	check(text(p.Name, MaxName), "name must be UTF-8 of at most %d bytes", MaxName)
+	check(text(p.Brand, MaxName), "brand must be UTF-8 of at most %d bytes", MaxName)
+	check(p.Price >= 0 && p.Price <= MaxPrice, "price must be between 0 and %d", int64(MaxPrice))
+	check(p.Stock >= 0 && p.Stock <= MaxStock, "stock must be between 0 and %d", int64(MaxStock))
+	check(text(p.ImageURL, MaxImageURL), "image_url must be UTF-8 of at most %d bytes", MaxImageURL)
+	check(imageURL(p.ImageURL), "image_url must begin with http://, https://, / or data:image/")
+	check(p.Line == "" || lineID.MatchString(p.Line), "line must be 1 to 32 of a-z, 0-9 and -")
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, errors.Join(errs...))
+}
+
+// imageURL keeps out what a page would run: javascript: and the like.
+func imageURL(s string) bool {
+	if s == "" {
+		return true
+	}
+	for _, prefix := range []string{"http://", "https://", "/", "data:image/"} {
+		if strings.HasPrefix(s, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Means tells whether the cart asks for what the order is of: the same
+// quantities of the same products, in any order.
+func (o Order) Means(cart []CartItem) bool {
+	if len(cart) != len(o.Items) {
+		return false
+	}
+	ordered := make(map[int64]int64, len(o.Items))
+	for _, item := range o.Items {
+		ordered[item.ProductID] = item.Quantity
+	}
+	for _, item := range cart {
+		if ordered[item.ProductID] != item.Quantity {
+			return false
+		}
+	}
+	return true
+}

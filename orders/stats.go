@@ -1,0 +1,132 @@
+package orders
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// PoolStats is what a [Pool] is doing and has done since it was made.
+type PoolStats struct {
+	Workers int
+	Busy    int // workers at work
+	// Backlog is how many submissions wait for a worker; BacklogPeak is the
+	// most that ever did, and BacklogLimit the most that may.
+	Backlog, BacklogPeak, BacklogLimit int
+	// Completed counts units of work that ran to their end, well or badly;
+	// Refused those that got no worker.
+	Completed, Refused int64
+	// BusyTime is the time that all workers together have been at work, those
+	// at work now included: between two readings it grows by the number of
+	// busy workers times the time between them.
+	BusyTime time.Duration
+	// Work is how long units of work took, Wait how long the same ones had
+	// waited for their worker before.
+	Work, Wait Latency
+}
+
+// Latency sums up the durations of the last 10 to 20 seconds. With a Count of
+// 0 the other fields are 0 and say nothing.
+type Latency struct {
+	Count              int64
+	P50, P95, P99, Max time.Duration
+}
+
+// Stats reads the pool's figures, all of the same moment.
+func (p *Pool) Stats() PoolStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.record.advance(now, p.busy)
+	return PoolStats{
+		Workers:      p.opts.Workers,
+		Busy:         p.busy,
+		Backlog:      p.waiting.Len(),
+		BacklogPeak:  p.record.backlogPeak,
+		BacklogLimit: p.opts.Backlog,
+		Completed:    p.record.completed,
+		Refused:      p.record.refused,
+		BusyTime:     p.record.busyTime,
+		Work:         p.record.work.latency(now),
+		Wait:         p.record.wait.latency(now),
+	}
+}
+
+// record is what a pool remembers; the pool's lock guards it.
+type record struct {
+	completed, refused int64
+	backlogPeak        int
+	busyTime           time.Duration // up to busySince
+	busySince          time.Time
+	work, wait         window
+}
+
+func newRecord(now time.Time) record {
+	return record{busySince: now, work: newWindow(now), wait: newWindow(now)}
+}
+
+// advance adds the time since the last call, at which busy workers worked.
+func (r *record) advance(now time.Time, busy int) {
+	r.busyTime += time.Duration(busy) * now.Sub(r.busySince)
+	r.busySince = now
+}
+
+func (r *record) done(now time.Time, waited, worked time.Duration) {
+	r.completed++
+	r.wait.add(now, waited)
+	r.work.add(now, worked)
+}
+
+const (
+	windowLength  = 10 * time.Second
+	longestInHist = 10 * time.Minute // longer ones count as this
+)
+
+// window keeps the durations of the current and of the last full period, so
+// that a reading always covers at least one period of traffic and what was
+// slow an hour ago no longer shows.
+type window struct {
+	current, last *hdrhistogram.Histogram // of µs, to 1 %
+	begun         time.Time
+}
+
+func newWindow(now time.Time) window {
+	made := func() *hdrhistogram.Histogram {
+		return hdrhistogram.New(1, longestInHist.Microseconds(), 2)
+	}
+	return window{current: made(), last: made(), begun: now}
+}
+
+func (w *window) add(now time.Time, d time.Duration) {
+	w.turn(now)
+	// A value in range cannot be refused.
+	_ = w.current.RecordValue(min(max(d, 0), longestInHist).Microseconds())
+}
+
+func (w *window) turn(now time.Time) {
+	age := now.Sub(w.begun)
+	if age < windowLength {
+		return
+	}
+	w.current, w.last = w.last, w.current
+	w.current.Reset()
+	if age >= 2*windowLength {
+		w.last.Reset()
+	}
+	w.begun = now
+}
+
+func (w *window) latency(now time.Time) Latency {
+	w.turn(now)
+	both := w.last.Clone()
+	both.Merge(w.current)
+	if both.TotalCount() == 0 {
+		return Latency{}
+	}
+	at := both.ValueAtPercentilesSlice([]float64{50, 95, 99})
+	us := func(v int64) time.Duration { return time.Duration(v) * time.Microsecond }
+	return Latency{
+		Count: both.TotalCount(),
+		P50:   us(at[0]), P95: us(at[1]), P99: us(at[2]), Max: us(both.Max()),
+	}
+}
