@@ -1,0 +1,71 @@
+# `make` lists what there is to do. CI runs the same targets.
+
+SHELL := bash
+GO    ?= go
+K6    ?= k6
+
+# More for a target: make run ARGS="--listen :8080", make test PKGS=./queue/...
+ARGS ?=
+PKGS ?= ./...
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# An installed golangci-lint is used when it is of this version.
+LINT_VERSION := v2.15.0
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test bench lint fmt cover k6-blackfriday k6-full-flow k6-spike k6-cascade
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## build and serve the embedded default: no Redis, no MySQL
+	@exec bin/sluice serve $(ARGS)
+
+build: ## build bin/sluice
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
+
+test: ## run the tests, with the race detector where there is a C compiler
+	@missing=$$(mktemp); race=-race; \
+	if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! command -v $$($(GO) env CC) >/dev/null; then \
+		race=; echo 'the race detector was off: it needs cgo and a C compiler' >> $$missing; \
+	fi; \
+	SLUICE_TEST_MISSING=$$missing $(GO) test -count=1 $$race $(PKGS); status=$$?; \
+	if [ -s $$missing ]; then \
+		echo; echo '=================== LEFT OUT OF THIS RUN ==================='; \
+		sort -u $$missing | sed 's/^/  * /'; \
+		echo '============================================================'; \
+	fi; \
+	rm -f $$missing; exit $$status
+
+bench: ## run the Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+
+lint: ## check formatting, vet, and the rules of .golangci.yml
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed (make fmt):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	@if golangci-lint version 2>/dev/null | grep -qF '$(LINT_VERSION:v%=%)'; then \
+		golangci-lint run; \
+	else \
+		$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run; \
+	fi
+
+fmt: ## format the Go code
+	gofmt -w .
+
+cover: ## measure the tests' coverage
+	$(GO) test -count=1 -coverprofile=coverage.out -coverpkg=./... $(PKGS)
+	@$(GO) tool cover -func=coverage.out | tail -1
+	@echo 'by line: $(GO) tool cover -html=coverage.out'
+
+k6-blackfriday: ## 1,000 users enter within 5 s and poll for 30 s, against a running sluice
+	$(K6) run k6/blackfriday.js
+
+k6-full-flow: ## 100 users enter, poll, and order, against a running sluice
+	$(K6) run k6/full_flow.js
+
+k6-spike: ## 1,000 users within one second, against a running sluice
+	$(K6) run k6/spike.js
+
+k6-cascade: ## polls beside saturated slow orders; see k6/README.md for the service it needs
+	$(K6) run k6/cascade.js
