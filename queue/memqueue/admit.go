@@ -1,0 +1,163 @@
+package memqueue
+
+import (
+	"container/heap"
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"sluice/queue"
+)
+
+// mostPerBatch bounds a batch as in redisqueue, so that both behave alike.
+const mostPerBatch = 2000
+
+// Admit implements [queue.Line]. The arithmetic is that of redisqueue's
+// admit.lua, where it is explained.
+func (l *Line) Admit(_ context.Context, rate float64) (queue.Batch, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, tick := l.now(), l.opts.Tick.Microseconds()
+	b := queue.Batch{At: time.UnixMicro(now)}
+	elapsed := tick
+	if l.batch.at != 0 {
+		elapsed = now - l.batch.at
+		if elapsed >= 0 && now/tick == l.batch.at/tick {
+			b.Skipped = true
+			return b, nil
+		}
+		elapsed = max(elapsed, 0)
+	}
+	l.expire(now)
+
+	length := l.waiting.len()
+	b.Rate, b.LimitedBy = rate, queue.LimitedByCapacity
+	if o := l.settings.RateOverride; o != nil {
+		b.Rate, b.LimitedBy = *o, queue.LimitedByOverride
+	}
+	if length > 0 {
+		b.Dropped = b.Rate * float64(max(elapsed-2*tick, 0)) / 1e6
+	}
+	permits := l.batch.carry + b.Rate*float64(min(elapsed, 2*tick))/1e6
+	whole := math.Floor(permits + 1e-9)
+	carry := max(permits-whole, 0)
+	n := int64(whole)
+	if n > mostPerBatch {
+		b.Dropped += whole - mostPerBatch
+		n = mostPerBatch
+	}
+	switch {
+	case l.settings.Paused:
+		n, b.LimitedBy, b.Dropped = 0, queue.LimitedByPaused, 0
+	case l.settings.Mode == queue.ModePassthrough:
+		n, b.LimitedBy, b.Dropped, carry = mostPerBatch, queue.LimitedByPassthrough, 0, 0
+	}
+	if room := l.settings.MaxActive - int64(len(l.admitted)); l.settings.MaxActive > 0 && n > max(room, 0) {
+		n, b.LimitedBy = max(room, 0), queue.LimitedByMaxActive
+	}
+	if length <= n && b.LimitedBy != queue.LimitedByPaused {
+		n, b.LimitedBy = length, queue.LimitedByNoOneWaits
+	}
+	l.batch.at, l.batch.carry, l.batch.rate, l.batch.by = now, carry, b.Rate, b.LimitedBy
+	l.counts.dropped += b.Dropped
+	for i := range n {
+		h := l.holders[l.waiting.popFirst()]
+		l.letIn(h, now, (float64(i)+rand.Float64())/float64(n))
+		b.Admitted = append(b.Admitted, *h.admission)
+	}
+	return b, nil
+}
+
+// letIn records an admission; at in [0,1) is its moment of the jitter window.
+func (l *Line) letIn(h *holder, now int64, at float64) {
+	admittedAt := time.UnixMilli(now / 1000)
+	notBefore := admittedAt.Add(time.Duration(float64(l.opts.Jitter) * at)).Truncate(time.Millisecond)
+	h.admission = &queue.Admission{
+		Line: l.id, Epoch: l.epoch, Subject: h.subject, TicketID: h.ticketID, Place: h.place,
+		AdmittedAt: admittedAt, NotBefore: notBefore, ExpiresAt: notBefore.Add(l.opts.AdmissionTTL),
+	}
+	l.admitted[h.ticketID] = h
+	heap.Push(&l.inside, h.admission)
+	l.counts.admitted++
+}
+
+// expire ends what has run out: admissions unused, and the memory of ends that
+// no ticket can ask about any more.
+func (l *Line) expire(now int64) {
+	for len(l.inside) > 0 && ranOut(l.inside[0], now) {
+		a := heap.Pop(&l.inside).(*queue.Admission)
+		if h := l.admitted[a.TicketID]; h != nil && h.admission == a {
+			l.endAdmission(h, queue.Expired, now)
+		}
+	}
+	for len(l.forget) > 0 && l.forget[0].until <= now {
+		if e := l.ended[l.forget[0].id]; e.until <= now {
+			delete(l.ended, l.forget[0].id)
+		}
+		l.forget = l.forget[1:]
+	}
+}
+
+// end ends whatever a holder has.
+func (l *Line) end(h *holder, state queue.State, now int64) {
+	if h.admission != nil {
+		l.endAdmission(h, state, now)
+		return
+	}
+	l.unplace(h)
+	delete(l.holders, h.subject)
+	l.rememberEnd(h.ticketID, state, now)
+}
+
+func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
+	delete(l.admitted, h.ticketID)
+	if l.holders[h.subject] == h {
+		delete(l.holders, h.subject)
+	}
+	l.rememberEnd(h.ticketID, state, now)
+	switch state {
+	case queue.Spent:
+		l.counts.spent++
+	case queue.Expired:
+		l.counts.expired++
+	}
+}
+
+func (l *Line) rememberEnd(id string, state queue.State, now int64) {
+	until := now + l.opts.TicketTTL.Microseconds() + 1e6
+	l.ended[id] = ending{state, until}
+	l.forget = append(l.forget, remembered{id, until})
+}
+
+func (l *Line) endOf(id string, now int64) (queue.State, bool) {
+	e, ok := l.ended[id]
+	return e.state, ok && e.until > now
+}
+
+// earliest follows a second ticket to the one that holds the place.
+func (l *Line) earliest(id string) string {
+	for {
+		earlier, ok := l.aliases[id]
+		if !ok {
+			return id
+		}
+		id = earlier
+	}
+}
+
+func ranOut(a *queue.Admission, now int64) bool { return a.ExpiresAt.UnixMicro() <= now }
+
+// expiries is a heap of admissions, the first to expire on top.
+type expiries []*queue.Admission
+
+func (e expiries) Len() int           { return len(e) }
+func (e expiries) Less(i, j int) bool { return e[i].ExpiresAt.Before(e[j].ExpiresAt) }
+func (e expiries) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *expiries) Push(x any)        { *e = append(*e, x.(*queue.Admission)) }
+func (e *expiries) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,85 @@
+package redisqueue
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Timeouts of one command. A context's deadline cuts it shorter.
+const (
+	dialTimeout = 2 * time.Second
+	ioTimeout   = 2 * time.Second
+	poolSize    = 64 // connections for scripts; polls share a pipeline of their own
+)
+
+// Dial makes a client from a URL; it does not connect yet. Forms:
+//
+//	redis://user:pass@host:port/db and rediss:// (TLS)
+//	redis-cluster://user:pass@a:7000,b:7000,c:7000
+//	redis-sentinel://user:pass@a:26379,b:26379?master=name&db=0
+//
+// Errors never contain the password.
+func Dial(raw string) (redis.UniversalClient, error) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return nil, errors.New("redisqueue: the URL has no scheme")
+	}
+	switch scheme {
+	case "redis", "rediss":
+		o, err := redis.ParseURL(raw)
+		if err != nil {
+			return nil, fmt.Errorf("redisqueue: the %s URL is malformed", scheme)
+		}
+		// Without this a context's deadline does not cut a command in flight.
+		o.ContextTimeoutEnabled = true
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolSize = dialTimeout, ioTimeout, ioTimeout, poolSize
+		return redis.NewClient(o), nil
+	case "redis-cluster", "redis-sentinel":
+		return dialMany(scheme, rest)
+	default:
+		return nil, fmt.Errorf("redisqueue: unknown scheme %q", scheme)
+	}
+}
+
+func dialMany(scheme, rest string) (redis.UniversalClient, error) {
+	rest, query, _ := strings.Cut(rest, "?")
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("redisqueue: the %s URL's parameters are malformed", scheme)
+	}
+	var user, pass string
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		info, err := url.Parse("redis://" + rest[:at] + "@host")
+		if err != nil {
+			return nil, fmt.Errorf("redisqueue: the %s URL's user is malformed", scheme)
+		}
+		user = info.User.Username()
+		pass, _ = info.User.Password()
+		rest = rest[at+1:]
+	}
+	addrs := strings.Split(strings.TrimSuffix(rest, "/"), ",")
+	for _, a := range addrs {
+		if !strings.Contains(a, ":") {
+			return nil, fmt.Errorf("redisqueue: %q is not host:port", a)
+		}
+	}
+	if scheme == "redis-cluster" {
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: addrs, Username: user, Password: pass, ContextTimeoutEnabled: true,
+			DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolSize: poolSize,
+		}), nil
+	}
+	master := params.Get("master")
+	if master == "" {
+		return nil, errors.New("redisqueue: a redis-sentinel URL needs ?master=name")
+	}
+	return redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: master, SentinelAddrs: addrs, Username: user, Password: pass, ContextTimeoutEnabled: true,
+		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolSize: poolSize,
+	}), nil
+}

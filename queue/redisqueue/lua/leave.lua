@@ -1,0 +1,37 @@
+-- Ends what a subject holds: a visitor leaves, or an operator removes them.
+--
+-- KEYS  all keys of the line
+-- ARGV  1 subject   2 'left' or 'removed'   3 ticket's time to live (s)
+--       4 id of the ticket held, or '' when the subject alone is named
+--       5 its epoch
+-- Reply 1 if there was something to end, else 0
+-- O(log n)
+if redis.call('EXISTS', meta) == 0 then return NOT_OPEN end
+
+local subject, state, ticket_ttl, held = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+if held ~= '' then
+  if tonumber(ARGV[5]) < tonumber(redis.call('HGET', meta, 'epoch')) then return 0 end
+  local earlier = redis.call('HGET', aliases, held)
+  while earlier do
+    held = earlier
+    earlier = redis.call('HGET', aliases, held)
+  end
+  -- An old ticket must not end the place that its visitor has taken since.
+  if end_of(held) then return 0 end
+end
+
+local current = redis.call('HGET', tickets, subject)
+if current then
+  if admission_of(current) then
+    end_admission(current, subject, state, ticket_ttl)
+  else
+    redis.call('ZREM', waiting, subject)
+    redis.call('ZREM', away, subject)
+    redis.call('HDEL', tickets, subject)
+    remember_end(current, state, ticket_ttl)
+  end
+end
+-- The ticket itself ends too, also when the store had no record of it: it must
+-- not bring anybody back.
+if held ~= '' and held ~= current then remember_end(held, state, ticket_ttl) end
+return current and 1 or 0

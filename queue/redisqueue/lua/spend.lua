@@ -1,0 +1,28 @@
+-- Records that admissions were used for an order.
+--
+-- KEYS  all keys of the line
+-- ARGV  1 ticket's time to live (s), then subject, ticket id, subject, … of at
+--       most 500 orders
+-- Reply how many were not recorded before
+-- O(k log n) for k orders
+if redis.call('EXISTS', meta) == 0 then return NOT_OPEN end
+local ticket_ttl, fresh = tonumber(ARGV[1]), 0
+for i = 2, #ARGV, 2 do
+  local subject, id = ARGV[i], ARGV[i + 1]
+  if admission_of(id) then
+    end_admission(id, subject, 'spent', ticket_ttl)
+    fresh = fresh + 1
+  elseif end_of(id) ~= 'spent' then
+    -- The admission ran out in this moment, or the store was emptied since and
+    -- the visitor is back in line: the order stands either way.
+    remember_end(id, 'spent', ticket_ttl)
+    redis.call('HINCRBY', meta, 'spent', 1)
+    if redis.call('HGET', tickets, subject) == id then
+      redis.call('ZREM', waiting, subject)
+      redis.call('ZREM', away, subject)
+      redis.call('HDEL', tickets, subject)
+    end
+    fresh = fresh + 1
+  end
+end
+return fresh

@@ -1,0 +1,64 @@
+package redisqueue_test
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"sluice/queue"
+	"sluice/queue/queuetest"
+	"sluice/queue/redisqueue"
+	"sluice/servicetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func dial(t testing.TB) redis.UniversalClient {
+	t.Helper()
+	client, err := redisqueue.Dial(servicetest.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+// newLine names a line of the test's own, whose keys go when the test ends.
+func newLine(t testing.TB, client redis.UniversalClient) string {
+	t.Helper()
+	id := "t-" + strings.ToLower(rand.Text())
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := client.Del(ctx, redisqueue.Keys(id)...).Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	return id
+}
+
+func TestContract(t *testing.T) {
+	servicetest.Redis(t)
+	queuetest.Run(t, queuetest.Implementation{
+		Open: func(t testing.TB, opts queue.Options) func() queue.Line {
+			id := newLine(t, dial(t))
+			return func() queue.Line {
+				line, err := redisqueue.New(dial(t), id, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return line
+			}
+		},
+		In: func(t *testing.T, test func(t *testing.T)) { test(t) },
+	})
+}

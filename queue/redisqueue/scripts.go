@@ -1,0 +1,107 @@
+package redisqueue
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/queue"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+var (
+	openScript      = script("open")
+	visitScript     = script("visit")
+	leaveScript     = script("leave")
+	awayScript      = script("away")
+	spendScript     = script("spend")
+	admitScript     = script("admit")
+	configureScript = script("configure")
+	restartScript   = script("restart")
+)
+
+func script(name string) *redis.Script {
+	return redis.NewScript(source("prelude") + source(name))
+}
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // embedded: a missing file is a mistake in this package
+	}
+	return string(text)
+}
+
+// run runs a script on the line's keys. A line that Redis does not have is
+// opened first, with what this process remembers of it.
+func (l *Line) run(ctx context.Context, s *redis.Script, doing string, args ...any) *redis.Cmd {
+	cmd := s.Run(ctx, l.client, l.keys.all, args...)
+	if err := cmd.Err(); err != nil && strings.HasPrefix(err.Error(), "NOTOPEN") {
+		if err := l.open(ctx); err != nil {
+			cmd.SetErr(err)
+			return cmd
+		}
+		cmd = s.Run(ctx, l.client, l.keys.all, args...)
+	}
+	if err := cmd.Err(); err != nil {
+		cmd.SetErr(unavailable(doing, err))
+	}
+	return cmd
+}
+
+// open creates the line, or puts back what Redis has forgotten of it.
+func (l *Line) open(ctx context.Context) error {
+	l.mu.Lock()
+	m := l.known
+	l.mu.Unlock()
+	args := append([]any{m.epoch, m.floor, m.settings.Revision}, settingsArgs(m.settings)...)
+	if err := openScript.Run(ctx, l.client, l.keys.all, args...).Err(); err != nil {
+		return unavailable("opening the line", err)
+	}
+	return nil
+}
+
+// unavailable marks what Redis did not do. A script of ours that Redis refuses
+// to run (out of memory, read-only replica) is the same to the caller.
+func unavailable(doing string, err error) error {
+	if errors.Is(err, queue.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", queue.ErrUnavailable, doing, err)
+}
+
+// values reads a script's reply by position. Scripts and this file change
+// together; an absent or foreign value reads as zero.
+type values []any
+
+func (v values) int(i int) int64 {
+	if i < len(v) {
+		if n, ok := v[i].(int64); ok {
+			return n
+		}
+	}
+	return 0
+}
+
+func (v values) text(i int) string {
+	if i < len(v) {
+		if s, ok := v[i].(string); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+func (v values) float(i int) float64 {
+	f, _ := strconv.ParseFloat(v.text(i), 64)
+	return f
+}
+
+func float(f float64) string { return strconv.FormatFloat(f, 'g', 17, 64) }
