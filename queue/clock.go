@@ -11,6 +11,9 @@ import (
 // quartz drifts about 3 ms in it.
 const clockWindow = time.Minute
 
+// clockResolution is how finely a store may tell its time.
+const clockResolution = time.Millisecond
+
 // clock tells the store's time from this process's monotonic clock and an
 // offset learnt from readings of the store. The wall clock of this machine is
 // looked at once, at the start; when somebody sets it, nothing here moves.
@@ -72,5 +75,5 @@ func (c *clock) learn(s clockSample) {
 // clock was set, another store took over, or this machine slept. Then the older
 // one is worth nothing, however short its round trip was.
 func (s clockSample) contradicts(newer clockSample) bool {
-	return time.Duration(s.offset-newer.offset).Abs() > (s.roundTrip+newer.roundTrip)/2
+	return time.Duration(s.offset-newer.offset).Abs() > (s.roundTrip+newer.roundTrip)/2+clockResolution
 }

@@ -1,0 +1,339 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"pgregory.net/rapid"
+)
+
+var (
+	secretA = bytes.Repeat([]byte("a"), MinSecret)
+	secretB = bytes.Repeat([]byte("b"), MinSecret)
+	signed  = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+func someTicket() Ticket {
+	return Ticket{Line: "sale", Epoch: 3, Subject: "visitor", ID: NewID(), Place: 1_767_323_045_678_901}
+}
+
+func newTickets(t testing.TB, secrets ...[]byte) *Tickets {
+	t.Helper()
+	tickets, err := NewTickets(secrets, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tickets
+}
+
+func sign(t testing.TB, s *Tickets, ticket Ticket) string {
+	t.Helper()
+	raw, err := s.Sign(ticket, signed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestTicketRoundTrip(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	rapid.Check(t, func(rt *rapid.T) {
+		now := time.UnixMilli(rapid.Int64Range(1, 1<<42).Draw(rt, "now, ms"))
+		want := Ticket{
+			Line:    rapid.StringMatching(`[a-z0-9-]{1,32}`).Draw(rt, "line"),
+			Epoch:   rapid.Int64Range(0, 1<<53).Draw(rt, "epoch"),
+			Subject: rapid.StringN(1, 100, 300).Draw(rt, "subject"),
+			ID:      NewID(),
+			Place:   rapid.Int64Range(1, 1<<62).Draw(rt, "place"),
+		}
+		raw, err := tickets.Sign(want, now)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		got, err := tickets.Verify(raw, want.Line, now)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		want.IssuedAt, want.ExpiresAt = time.Unix(now.Unix(), 0), time.Unix(now.Unix()+3600, 0)
+		if got != want {
+			rt.Fatalf("got %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestTicketExpires(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	want := someTicket()
+	raw := sign(t, tickets, want)
+	if _, err := tickets.Verify(raw, "sale", signed.Add(time.Hour-time.Millisecond)); err != nil {
+		t.Errorf("just before its expiry: %v", err)
+	}
+	got, err := tickets.Verify(raw, "sale", signed.Add(time.Hour))
+	if !errors.Is(err, ErrTicketExpired) {
+		t.Errorf("at its expiry: %v", err)
+	}
+	if got.ID != want.ID {
+		t.Errorf("the genuine ticket is not told: %+v", got)
+	}
+}
+
+func TestTicketOfAnotherLine(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	if _, err := tickets.Verify(sign(t, tickets, someTicket()), "other", signed); !errors.Is(err, ErrTicketInvalid) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTicketRotation(t *testing.T) {
+	old := sign(t, newTickets(t, secretA), someTicket())
+	rotated := newTickets(t, secretB, secretA)
+	if _, err := rotated.Verify(old, "sale", signed); err != nil {
+		t.Errorf("signed with the second secret: %v", err)
+	}
+	if _, err := newTickets(t, secretB).Verify(old, "sale", signed); !errors.Is(err, ErrTicketInvalid) {
+		t.Errorf("signed with a secret that was dropped: %v", err)
+	}
+	if _, err := newTickets(t, secretB).Verify(sign(t, rotated, someTicket()), "sale", signed); err != nil {
+		t.Errorf("the first secret does not sign: %v", err)
+	}
+}
+
+// forge signs any header and claims, with the ticket key unless told otherwise.
+type forgery struct {
+	method jwt.SigningMethod
+	key    any
+	header map[string]any
+	claims map[string]any
+}
+
+func genuine(s *Tickets) forgery {
+	return forgery{
+		method: jwt.SigningMethodHS256, key: s.keys.byID[s.keys.signing],
+		header: map[string]any{"typ": ticketType, "kid": s.keys.signing},
+		claims: map[string]any{
+			"iss": ticketIssuer, "line": "sale", "epoch": 3, "sub": "visitor", "jti": "id", "place": 17,
+			"iat": signed.Unix(), "exp": signed.Unix() + 60,
+		},
+	}
+}
+
+func (f forgery) raw(t testing.TB) string {
+	t.Helper()
+	token := jwt.NewWithClaims(f.method, jwt.MapClaims(f.claims))
+	for k, v := range f.header {
+		token.Header[k] = v
+	}
+	raw, err := token.SignedString(f.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestTicketRefusesWhatWeDidNotSign(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	if _, err := tickets.Verify(genuine(tickets).raw(t), "sale", signed); err != nil {
+		t.Fatalf("the forgery that changes nothing is refused: %v", err)
+	}
+	other, err := NewKeyring("admission", [][]byte{secretA})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, alter := range map[string]func(*forgery){
+		"no algorithm":          func(f *forgery) { f.method, f.key = jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType },
+		"HS384":                 func(f *forgery) { f.method = jwt.SigningMethodHS384 },
+		"HS512":                 func(f *forgery) { f.method = jwt.SigningMethodHS512 },
+		"another key":           func(f *forgery) { f.key = secretA },
+		"the key of tokens":     func(f *forgery) { f.key = other.byID[other.signing] },
+		"the key id of tokens":  func(f *forgery) { f.header["kid"] = other.signing },
+		"an unknown key id":     func(f *forgery) { f.header["kid"] = "x" },
+		"a key id of no string": func(f *forgery) { f.header["kid"] = 1 },
+		"another type":          func(f *forgery) { f.header["typ"] = "JWT" },
+		"the type of tokens":    func(f *forgery) { f.header["typ"] = "sluice-admission+jwt" },
+		"another issuer":        func(f *forgery) { f.claims["iss"] = "somebody" },
+		"no issuer":             func(f *forgery) { delete(f.claims, "iss") },
+		"no line":               func(f *forgery) { delete(f.claims, "line") },
+		"no subject":            func(f *forgery) { delete(f.claims, "sub") },
+		"no id":                 func(f *forgery) { delete(f.claims, "jti") },
+		"no place":              func(f *forgery) { delete(f.claims, "place") },
+		"a negative place":      func(f *forgery) { f.claims["place"] = -1 },
+		"a place with decimals": func(f *forgery) { f.claims["place"] = 1.5 },
+		"a negative epoch":      func(f *forgery) { f.claims["epoch"] = -1 },
+		"no expiry":             func(f *forgery) { delete(f.claims, "exp") },
+		"an expiry as text":     func(f *forgery) { f.claims["exp"] = "soon" },
+	} {
+		f := genuine(tickets)
+		alter(&f)
+		got, err := tickets.Verify(f.raw(t), "sale", signed)
+		if !errors.Is(err, ErrTicketInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got != (Ticket{}) {
+			t.Errorf("%s: something is told of it: %+v", name, got)
+		}
+	}
+}
+
+func TestTicketRefusesGarbage(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	raw := sign(t, tickets, someTicket())
+	for name, s := range map[string]string{
+		"nothing":             "",
+		"no dots":             "eyJ",
+		"dots alone":          "..",
+		"four parts":          raw + ".x",
+		"no signature":        raw[:strings.LastIndexByte(raw, '.')+1],
+		"padding":             raw + "=",
+		"a line break":        raw + "\n",
+		"a line break within": raw[:len(raw)-5] + "\r\n" + raw[len(raw)-5:],
+		"a space before":      " " + raw,
+		"huge":                strings.Repeat("a", 1<<20),
+		"just too long":       raw + strings.Repeat("A", maxTicket+1-len(raw)),
+		"NUL":                 "\x00.\x00.\x00",
+	} {
+		if _, err := tickets.Verify(s, "sale", signed); !errors.Is(err, ErrTicketInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for n := range len(raw) {
+		if _, err := tickets.Verify(raw[:n], "sale", signed); !errors.Is(err, ErrTicketInvalid) {
+			t.Fatalf("the first %d of %d bytes: %v", n, len(raw), err)
+		}
+	}
+}
+
+// Every single bit counts, those that base64 leaves unused too.
+func TestTicketRefusesEveryFlippedBit(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	raw := sign(t, tickets, someTicket())
+	for i := range len(raw) {
+		for bit := range 8 {
+			altered := []byte(raw)
+			altered[i] ^= 1 << bit
+			if _, err := tickets.Verify(string(altered), "sale", signed); !errors.Is(err, ErrTicketInvalid) {
+				t.Fatalf("bit %d of byte %d: %v", bit, i, err)
+			}
+		}
+	}
+}
+
+// A ticket the line signs must be one it takes back, however long the subject is.
+func TestTicketsOfLongSubjectsFitTheBound(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	ticket := someTicket()
+	ticket.Line, ticket.Epoch, ticket.Subject = strings.Repeat("l", 32), 1<<53, strings.Repeat("s", 256)
+	raw := sign(t, tickets, ticket)
+	if _, err := tickets.Verify(raw, ticket.Line, signed); err != nil {
+		t.Errorf("%d bytes: %v", len(raw), err)
+	}
+}
+
+func TestKeyringNeedsGoodSecrets(t *testing.T) {
+	for name, secrets := range map[string][][]byte{
+		"none":         nil,
+		"a short one":  {secretA[:MinSecret-1]},
+		"a short next": {secretA, {}},
+	} {
+		if _, err := NewKeyring("ticket", secrets); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if _, err := NewTickets(nil, time.Hour); err == nil {
+		t.Error("tickets without a secret")
+	}
+}
+
+func TestNewIDIsURLSafeAndItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for range 10_000 {
+		id := NewID()
+		if b, err := base64.RawURLEncoding.DecodeString(id); err != nil || len(b) != 12 || seen[id] {
+			t.Fatalf("id %q: %v, seen %v", id, err, seen[id])
+		}
+		seen[id] = true
+	}
+}
+
+func TestValidID(t *testing.T) {
+	for id, want := range map[string]bool{
+		"default": true, "a": true, "0-9": true, strings.Repeat("x", 32): true,
+		"": false, "A": false, "a_b": false, "a b": false, "a\n": false, "ä": false, "{a}": false, strings.Repeat("x", 33): false,
+	} {
+		if ValidID(id) != want {
+			t.Errorf("ValidID(%q) = %v", id, !want)
+		}
+	}
+}
+
+// FuzzTicketVerify: whatever comes, only what was signed is accepted. The one
+// genuine ticket is the only string that can pass.
+func FuzzTicketVerify(f *testing.F) {
+	tickets := newTickets(f, secretA)
+	ticket := someTicket()
+	ticket.ID = "id"
+	raw := sign(f, tickets, ticket)
+	f.Add(raw)
+	f.Add(raw[:len(raw)-1])
+	f.Add("eyJhbGciOiJub25lIn0.e30.")
+	f.Add(strings.ToUpper(raw))
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := tickets.Verify(s, "sale", signed)
+		if err == nil && s != raw {
+			t.Fatalf("accepted %q: %+v", s, got)
+		}
+		if err != nil && !errors.Is(err, ErrTicketInvalid) {
+			t.Fatalf("%q: %v", s, err)
+		}
+	})
+}
+
+// FuzzTicketRoundTrip: any subject comes back as it was signed, or as what JSON
+// makes of text that is not UTF-8.
+func FuzzTicketRoundTrip(f *testing.F) {
+	f.Add("visitor", int64(1), int64(0))
+	f.Add("ünïcode \x00 \u2028 \xff", int64(1)<<62, int64(1)<<53)
+	tickets := newTickets(f, secretA)
+	f.Fuzz(func(t *testing.T, subject string, place, epoch int64) {
+		if subject == "" || len(subject) > 200 || place <= 0 || epoch < 0 {
+			t.Skip()
+		}
+		text, _ := json.Marshal(subject)
+		var want string
+		_ = json.Unmarshal(text, &want)
+		if len(text) > 500 {
+			t.Skip()
+		}
+		raw := sign(t, tickets, Ticket{Line: "sale", Epoch: epoch, Subject: subject, ID: "id", Place: place})
+		got, err := tickets.Verify(raw, "sale", signed)
+		if err != nil || got.Subject != want || got.Place != place || got.Epoch != epoch {
+			t.Fatalf("%q, place %d, epoch %d: %+v, %v", subject, place, epoch, got, err)
+		}
+	})
+}
+
+func BenchmarkTicketsSign(b *testing.B) {
+	tickets, ticket := newTickets(b, secretA), someTicket()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tickets.Sign(ticket, signed); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkTicketsVerify(b *testing.B) {
+	tickets := newTickets(b, secretA)
+	raw := sign(b, tickets, someTicket())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tickets.Verify(raw, "sale", signed); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
