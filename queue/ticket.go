@@ -63,6 +63,9 @@ func NewTickets(secrets [][]byte, ttl time.Duration) (*Tickets, error) {
 	return &Tickets{keys: keys, ttl: ttl}, nil
 }
 
+// TTL is how long a ticket is good after it was signed.
+func (s *Tickets) TTL() time.Duration { return s.ttl }
+
 type ticketClaims struct {
 	Issuer  string `json:"iss"`
 	Line    string `json:"line"`

@@ -1,0 +1,134 @@
+package web
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gofiber/fiber/v2"
+
+	"sluice/queue"
+)
+
+// wireTime is RFC 3339 in UTC with milliseconds.
+const wireTime = "2006-01-02T15:04:05.000Z07:00"
+
+// standingAnswer answers where a visitor stands. ticket, when not empty, is a
+// signed ticket that they should present from now on.
+//
+// A crowd asks for this all day, so it is appended into one buffer that lives
+// on the stack; only what is rare (a message, an admission) costs more.
+func (s *Server) standingAnswer(c *fiber.Ctx, l *line, st queue.Standing, ticket string) error {
+	var space [1024]byte
+	b := append(space[:0], `{"line":"`...)
+	b = append(b, l.id...) // a valid id needs no escaping
+	b = append(b, `","state":"`...)
+	b = append(b, st.State...)
+	b = append(b, '"')
+
+	switch st.State {
+	case queue.Waiting:
+		b = s.appendWaiting(b, c, l, st)
+	case queue.Admitted:
+		token, err := s.cfg.Tokens.Mint(st.Admission)
+		if err != nil {
+			return err
+		}
+		b = appendAdmitted(b, st.Admission, token, l.watch.Now())
+	}
+	if ticket != "" {
+		b = append(b, `,"ticket":"`...)
+		b = append(b, ticket...) // base64url and dots
+		b = append(b, '"')
+	}
+	b = append(b, '}')
+
+	c.Set(headerState, string(st.State))
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	c.Set(fiber.HeaderVary, "Cookie, X-Queue-Ticket")
+	c.Context().SetContentType(fiber.MIMEApplicationJSON)
+	c.Response().SetBody(b)
+	return nil
+}
+
+func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
+	view, _ := l.watch.View() // the zero view before the first reading has no estimate
+	b = append(b, `,"position":`...)
+	b = strconv.AppendInt(b, st.Position, 10)
+	b = append(b, `,"waiting":`...)
+	b = strconv.AppendInt(b, st.Length, 10)
+	b = appendEstimate(b, view, st.Position)
+
+	poll := queue.PollAfter(st.Position, st.Length, s.cfg.PollBudget, rand.Float64())
+	b = append(b, `,"poll_after_ms":`...)
+	b = strconv.AppendInt(b, ceilMS(poll), 10)
+	c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(poll), 10))
+
+	switch {
+	case view.Settings.Paused:
+		b = append(b, `,"reason":"paused"`...)
+	case view.Settings.SoldOut:
+		b = append(b, `,"reason":"sold_out"`...)
+	}
+	if view.Settings.Message != "" {
+		b = append(b, `,"message":`...)
+		b = appendString(b, view.Settings.Message)
+	}
+	b = append(b, `,"entered_at":"`...)
+	b = time.UnixMicro(st.Ticket.Place).UTC().AppendFormat(b, wireTime)
+	b = append(b, `","server_time":"`...)
+	b = l.watch.Now().UTC().AppendFormat(b, wireTime)
+	return append(b, '"')
+}
+
+// appendEstimate appends the wait as a figure and a range, null while nothing
+// was measured and while a pause makes any figure a guess.
+func appendEstimate(b []byte, view queue.View, position int64) []byte {
+	e, ok := estimate(view, position)
+	if !ok {
+		return append(b, `,"estimated_wait_ms":null,"estimated_wait_range_ms":null`...)
+	}
+	b = append(b, `,"estimated_wait_ms":`...)
+	b = strconv.AppendInt(b, e.Expected.Milliseconds(), 10)
+	b = append(b, `,"estimated_wait_range_ms":[`...)
+	b = strconv.AppendInt(b, e.Low.Milliseconds(), 10)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, ceilMS(e.High), 10)
+	return append(b, ']')
+}
+
+func estimate(view queue.View, position int64) (queue.Estimate, bool) {
+	if view.Settings.Paused {
+		return queue.Estimate{}, false
+	}
+	return view.Movement.Estimate(position)
+}
+
+// appendAdmitted appends a token and its times. usable_in_ms is rounded up: a
+// visitor who waits as told must never be too early.
+func appendAdmitted(b []byte, a queue.Admission, token string, now time.Time) []byte {
+	b = append(b, `,"token":"`...)
+	b = append(b, token...)
+	b = append(b, `","usable_in_ms":`...)
+	b = strconv.AppendInt(b, max(0, ceilMS(a.NotBefore.Sub(now))), 10)
+	b = append(b, `,"expires_in_ms":`...)
+	b = strconv.AppendInt(b, max(0, a.ExpiresAt.Sub(now).Milliseconds()), 10)
+	return b
+}
+
+// reply answers with v as JSON.
+func reply(c *fiber.Ctx, status int, v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	c.Context().SetContentType(fiber.MIMEApplicationJSON)
+	c.Status(status).Response().SetBody(b)
+	return nil
+}
+
+func noContent(c *fiber.Ctx) error {
+	c.Status(fiber.StatusNoContent)
+	return nil
+}

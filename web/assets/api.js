@@ -1,0 +1,49 @@
+// Talking to the server, and what a visitor carries from page to page.
+
+// call asks the server. It answers { status, body, retryAfter (ms) }; status 0
+// means that there was no answer at all.
+export async function call(method, path, { body, headers = {} } = {}) {
+  const init = { method, headers: { ...headers }, cache: 'no-store' };
+  if (body !== undefined) {
+    init.headers['Content-Type'] = 'application/json';
+    init.body = JSON.stringify(body);
+  }
+  try {
+    const res = await fetch(path, { ...init, signal: AbortSignal.timeout(20_000) });
+    const text = await res.text();
+    const answer = text ? JSON.parse(text) : {};
+    return { status: res.status, body: answer, retryAfter: answer.retry_after_ms ?? 2000 };
+  } catch {
+    return { status: 0, body: {}, retryAfter: 1500 + Math.random() * 1500 };
+  }
+}
+
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// What a visitor wants, the turn they hold, and their last receipt live in this
+// tab only: a turn in another tab would be another person's purchase.
+function kept(name) {
+  const key = `sluice.${name}`;
+  return {
+    get: () => JSON.parse(sessionStorage.getItem(key) ?? 'null'),
+    set: (value) => sessionStorage.setItem(key, JSON.stringify(value)),
+    clear: () => sessionStorage.removeItem(key),
+  };
+}
+export const wanted = kept('wanted'); // { product, line }
+export const turn = kept('turn'); // { line, token, usableAt, expiresAt } in ms of this clock
+export const receipt = kept('receipt'); // the order
+export const journey = kept('journey'); // { entered, first, best } of the progress bar
+
+// turnOf is the turn that an admitted answer brings.
+export function turnOf(answer) {
+  const now = Date.now();
+  return {
+    line: answer.line,
+    token: answer.token,
+    usableAt: now + answer.usable_in_ms,
+    expiresAt: now + answer.expires_in_ms,
+  };
+}
+
+export const lineQuery = (line) => (line && line !== 'default' ? `?line=${encodeURIComponent(line)}` : '');

@@ -1,0 +1,131 @@
+import { call, journey, lineQuery, sleep, turn, turnOf, wanted } from './api.js';
+import { number, say, span, t } from './texts.js';
+
+const $ = (id) => document.getElementById(id);
+const params = new URLSearchParams(location.search);
+const line = params.get('line');
+const query = lineQuery(line);
+let timer = 0;
+
+say();
+const product = Number(params.get('product'));
+if (product > 0) wanted.set({ product, line });
+title('wait.joining');
+poll();
+
+$('enter').addEventListener('click', enter);
+$('leave').addEventListener('click', leave);
+// A phone that slept or a tab in the background is late with its poll.
+document.addEventListener('visibilitychange', () => document.hidden || timer === 0 || poll());
+
+async function poll() {
+  clearTimeout(timer);
+  timer = 0;
+  show(await call('GET', `/queue/position${query}`));
+}
+
+async function enter() {
+  $('enter').disabled = true;
+  show(await call('POST', `/queue/enter${query}`));
+  $('enter').disabled = false;
+}
+
+async function leave() {
+  if (!confirm(t('wait.leaveSure'))) return;
+  clearTimeout(timer);
+  timer = 0;
+  const { status } = await call('POST', `/queue/leave${query}`);
+  if (status === 0 || status === 503) return trouble(2000);
+  show({ status: 200, body: { state: 'left' } });
+}
+
+function show({ status, body, retryAfter }) {
+  if (status === 0 || (status >= 500 && body.code !== 'queue_full') || status === 429) return trouble(retryAfter);
+  $('trouble').hidden = true;
+  if (body.state === 'waiting') return waiting(body);
+  if (body.state === 'admitted') return admitted(body);
+  ended(body.state ?? (body.code === 'queue_full' ? 'full' : 'none'));
+}
+
+function title(key, lead) {
+  $('title').textContent = t(key);
+  $('lead').textContent = lead ? t(lead) : '';
+  document.title = t(key);
+}
+
+function next(ms) {
+  clearTimeout(timer);
+  timer = setTimeout(poll, ms);
+}
+
+function trouble(retryAfter) {
+  $('trouble').textContent = t('wait.trouble');
+  $('trouble').hidden = false;
+  next(retryAfter);
+}
+
+function waiting(a) {
+  title(a.position === 1 ? 'wait.next' : 'wait.title', 'wait.lead');
+  document.title = `${number(a.position)} · ${t('wait.name')}`;
+  $('line').hidden = false;
+  $('position').textContent = number(a.position);
+  $('waiting').textContent = number(a.waiting);
+  const range = a.estimated_wait_range_ms;
+  $('estimate').textContent = range ? span(range[0], range[1]) : t('wait.measuring');
+  $('progress').value = progress(a);
+  $('reason').hidden = !a.reason;
+  $('reason').textContent = a.reason ? t(`wait.${a.reason}`) : '';
+  message(a.message);
+  buttons({ leave: true });
+  next(a.poll_after_ms);
+}
+
+// progress is how much of the way is done, and never goes back: when somebody
+// returns to an earlier place the figure says so, the bar waits.
+function progress(a) {
+  let j = journey.get();
+  if (!j || j.entered !== a.entered_at) j = { entered: a.entered_at, first: a.position, best: 0 };
+  j.best = Math.max(j.best, 1 - a.position / (j.first + 1));
+  journey.set(j);
+  return j.best;
+}
+
+function message(text) {
+  $('message').hidden = !text;
+  $('message').textContent = text ?? '';
+}
+
+async function admitted(a) {
+  const held = turnOf(a);
+  turn.set(held);
+  title('wait.admitted');
+  $('line').hidden = false;
+  for (const id of ['position', 'waiting', 'estimate']) $(id).textContent = '–';
+  $('progress').value = 1;
+  $('reason').hidden = true;
+  message('');
+  buttons({});
+  for (let left = held.usableAt - Date.now(); left > 0; left = held.usableAt - Date.now()) {
+    $('lead').textContent = t('wait.admittedLead', { n: Math.ceil(left / 1000) });
+    await sleep(Math.min(left, 250));
+  }
+  $('lead').textContent = t('wait.goNow');
+  location.replace('/');
+}
+
+function ended(state) {
+  clearTimeout(timer);
+  timer = 0;
+  title(`wait.${state}`, `wait.${state}Lead`);
+  $('line').hidden = true;
+  $('reason').hidden = true;
+  message('');
+  journey.clear();
+  turn.clear();
+  $('enter').textContent = t(state === 'none' || state === 'full' ? 'wait.enter' : 'wait.again');
+  buttons({ enter: true, back: true });
+}
+
+function buttons(shown) {
+  for (const id of ['enter', 'leave', 'back']) $(id).hidden = !shown[id];
+}

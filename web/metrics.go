@@ -1,0 +1,206 @@
+package web
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sluice/orders"
+	"sluice/queue"
+)
+
+// Metrics are read from what is there anyway (views, pool, counters of routes)
+// when they are asked for. Labels are lines, routes and statuses: things whose
+// number is known at the start.
+
+// buckets of answer times, in seconds, from a poll to a saturated database.
+var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+type metrics struct {
+	registry *prometheus.Registry
+	times    *prometheus.HistogramVec
+	routes   []*routeMetrics
+}
+
+// routeMetrics counts the answers of one route.
+type routeMetrics struct {
+	app, path string
+	times     prometheus.Observer
+	answers   [600]atomic.Uint64 // by status
+}
+
+func (r *routeMetrics) observe(status int, took time.Duration) {
+	r.times.Observe(took.Seconds())
+	if status >= 0 && status < len(r.answers) {
+		r.answers[status].Add(1)
+	}
+}
+
+func newMetrics(s *Server) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		times: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "sluice_http_request_seconds",
+			Help:    "Time to answer a request, by route.",
+			Buckets: buckets,
+		}, []string{"listener", "route"}),
+	}
+	m.registry.MustRegister(
+		m.times,
+		requestCollector{m},
+		lineCollector{s.lines},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		connections("public", func() *fiber.App { return s.public }),
+		connections("admin", func() *fiber.App { return s.admin }),
+	)
+	if s.cfg.Orders != nil {
+		m.registry.MustRegister(poolCollector{s.cfg.Orders})
+	}
+	return m
+}
+
+// route makes the counters of one path, at registration: requests only add.
+func (m *metrics) route(app, path string) *routeMetrics {
+	for _, r := range m.routes {
+		if r.app == app && r.path == path {
+			return r // another method of the same path
+		}
+	}
+	r := &routeMetrics{app: app, path: path, times: m.times.WithLabelValues(app, path)}
+	m.routes = append(m.routes, r)
+	return r
+}
+
+func (m *metrics) handler() fiber.Handler {
+	return adaptor.HTTPHandler(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+}
+
+func connections(listener string, app func() *fiber.App) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "sluice_http_connections",
+		Help:        "Open connections.",
+		ConstLabels: prometheus.Labels{"listener": listener},
+	}, func() float64 { return float64(app().Server().GetOpenConnectionsCount()) })
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("sluice_"+name, help, labels, nil)
+}
+
+var requestsDesc = describe("http_requests_total", "Requests answered.", "listener", "route", "status")
+
+type requestCollector struct{ m *metrics }
+
+func (requestCollector) Describe(ch chan<- *prometheus.Desc) { ch <- requestsDesc }
+
+func (c requestCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, r := range c.m.routes {
+		for status := range r.answers {
+			if n := r.answers[status].Load(); n > 0 {
+				ch <- prometheus.MustNewConstMetric(requestsDesc, prometheus.CounterValue, float64(n),
+					r.app, r.path, strconv.Itoa(status))
+			}
+		}
+	}
+}
+
+// figure is one metric read from a value of type T.
+type figure[T any] struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(T) float64
+}
+
+func collect[T any](ch chan<- prometheus.Metric, figures []figure[T], from T, labels ...string) {
+	for _, f := range figures {
+		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.read(from), labels...)
+	}
+}
+
+// Counters of a line begin again when it is restarted, as those of a process do.
+var lineFigures = []figure[queue.View]{
+	lineFigure("waiting", "Visitors who wait.", prometheus.GaugeValue, func(v queue.View) float64 { return float64(v.Waiting) }),
+	lineFigure("away", "Visitors who stopped polling and may return.", prometheus.GaugeValue, func(v queue.View) float64 { return float64(v.Away) }),
+	lineFigure("inside", "Live admissions.", prometheus.GaugeValue, func(v queue.View) float64 { return float64(v.Inside) }),
+	lineFigure("admitted_total", "Visitors admitted in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return float64(v.Admitted) }),
+	lineFigure("spent_total", "Admissions used for an order in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return float64(v.Spent) }),
+	lineFigure("expired_total", "Admissions that ran out in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return float64(v.Expired) }),
+	lineFigure("dropped_permits_total", "Permits that stalls swallowed in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return v.Dropped }),
+	lineFigure("rate", "Admissions per second of the last batch.", prometheus.GaugeValue, func(v queue.View) float64 { return v.Rate }),
+	lineFigure("moved_per_second", "Places the head moved per second lately.", prometheus.GaugeValue, func(v queue.View) float64 { return v.Movement.PerSecond }),
+	lineFigure("paused", "1 while an operator paused the line.", prometheus.GaugeValue, func(v queue.View) float64 {
+		if v.Settings.Paused {
+			return 1
+		}
+		return 0
+	}),
+}
+
+func lineFigure(name, help string, kind prometheus.ValueType, read func(queue.View) float64) figure[queue.View] {
+	return figure[queue.View]{describe("line_"+name, help, "line"), kind, read}
+}
+
+var lineAgeDesc = describe("line_view_age_seconds", "Time since the line was last read.", "line")
+
+type lineCollector struct{ lines []*line }
+
+func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- lineAgeDesc
+	for _, f := range lineFigures {
+		ch <- f.desc
+	}
+}
+
+func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, l := range c.lines {
+		ch <- prometheus.MustNewConstMetric(lineAgeDesc, prometheus.GaugeValue, l.watch.Age().Seconds(), l.id)
+		if v, ok := l.watch.View(); ok {
+			collect(ch, lineFigures, v, l.id)
+		}
+	}
+}
+
+var poolFigures = []figure[orders.PoolStats]{
+	poolFigure("workers", "Order workers.", prometheus.GaugeValue, func(s orders.PoolStats) float64 { return float64(s.Workers) }),
+	poolFigure("busy", "Order workers at work.", prometheus.GaugeValue, func(s orders.PoolStats) float64 { return float64(s.Busy) }),
+	poolFigure("backlog", "Requests that wait for a worker.", prometheus.GaugeValue, func(s orders.PoolStats) float64 { return float64(s.Backlog) }),
+	poolFigure("completed_total", "Units of work that ran to their end.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return float64(s.Completed) }),
+	poolFigure("refused_total", "Requests that got no worker in time.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return float64(s.Refused) }),
+	poolFigure("busy_seconds_total", "Time that all workers together were at work.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return s.BusyTime.Seconds() }),
+}
+
+func poolFigure(name, help string, kind prometheus.ValueType, read func(orders.PoolStats) float64) figure[orders.PoolStats] {
+	return figure[orders.PoolStats]{describe("orders_"+name, help), kind, read}
+}
+
+var (
+	workDesc = describe("orders_work_seconds", "Time at work lately.", "quantile")
+	waitDesc = describe("orders_wait_seconds", "Time waited for a worker lately.", "quantile")
+)
+
+type poolCollector struct{ service *orders.Service }
+
+func (poolCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- workDesc
+	ch <- waitDesc
+	for _, f := range poolFigures {
+		ch <- f.desc
+	}
+}
+
+func (c poolCollector) Collect(ch chan<- prometheus.Metric) {
+	stats := c.service.PoolStats()
+	collect(ch, poolFigures, stats)
+	for desc, l := range map[*prometheus.Desc]orders.Latency{workDesc: stats.Work, waitDesc: stats.Wait} {
+		for quantile, d := range map[string]time.Duration{"0.5": l.P50, "0.95": l.P95, "0.99": l.P99} {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, d.Seconds(), quantile)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package web
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"sluice/queue"
+)
+
+const (
+	headerRequestID = "X-Request-Id"
+	maxRequestID    = 64  // bytes
+	maxLoggedPath   = 200 // bytes
+)
+
+// router registers the routes of one application, each wrapped by
+// [Server.answer] and counted under its own path.
+type router struct {
+	server *Server
+	app    *fiber.App
+	name   string // of the application, for metrics
+}
+
+func (r *router) get(path string, h fiber.Handler)    { r.app.Get(path, r.wrap(path, h)) }
+func (r *router) post(path string, h fiber.Handler)   { r.app.Post(path, r.wrap(path, h)) }
+func (r *router) patch(path string, h fiber.Handler)  { r.app.Patch(path, r.wrap(path, h)) }
+func (r *router) delete(path string, h fiber.Handler) { r.app.Delete(path, r.wrap(path, h)) }
+
+func (r *router) wrap(path string, h fiber.Handler) fiber.Handler {
+	route := r.server.metrics.route(r.name, path)
+	return func(c *fiber.Ctx) error { return r.server.answer(c, route, h) }
+}
+
+// answer is what every request goes through once: it names the request, runs
+// the handler, turns an error or a panic into a problem, counts and logs. It
+// never returns an error.
+func (s *Server) answer(c *fiber.Ctx, route *routeMetrics, h fiber.Handler) error {
+	began := time.Now()
+	c.Set(headerRequestID, requestID(c.Get(headerRequestID)))
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	if s.draining.Load() {
+		c.Context().SetConnectionClose()
+	}
+	if err := protect(h, c); err != nil {
+		s.fail(c, err)
+	}
+	took := time.Since(began)
+	status := c.Response().StatusCode()
+	route.observe(status, took)
+	if s.sampled(status) {
+		s.logRequest(c, route.path, status, took)
+	}
+	return nil
+}
+
+// protect runs the handler and makes a panic an error that carries its stack
+// to the log, and to nobody else.
+func protect(h fiber.Handler, c *fiber.Ctx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicked{value: p, stack: debug.Stack()}
+		}
+	}()
+	return h(c)
+}
+
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// requestID takes over an id that a client or proxy sent if it is sane (it goes
+// into logs and answers), and makes one otherwise.
+func requestID(sent string) string {
+	if sent == "" || len(sent) > maxRequestID {
+		return queue.NewID()
+	}
+	for i := range len(sent) {
+		switch b := sent[i]; {
+		case b >= '0' && b <= '9', b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b == '-', b == '_', b == '.':
+		default:
+			return queue.NewID()
+		}
+	}
+	return sent
+}
+
+// sampled reports whether this request is logged.
+func (s *Server) sampled(status int) bool {
+	n := uint64(s.cfg.AccessLogEvery)
+	return n > 0 && (s.requests.Add(1)%n == 0 || status >= fiber.StatusInternalServerError)
+}
+
+// logRequest writes one line of the access log. Headers and the query stay out
+// of it: they carry tickets and tokens.
+func (s *Server) logRequest(c *fiber.Ctx, route string, status int, took time.Duration) {
+	path := c.Path()
+	s.log.LogAttrs(c.Context(), slog.LevelInfo, "request",
+		slog.String("method", strings.Clone(c.Method())),
+		slog.String("path", strings.Clone(path[:min(len(path), maxLoggedPath)])),
+		slog.String("route", route),
+		slog.Int("status", status),
+		slog.Int("bytes", len(c.Response().Body())),
+		slog.Float64("took_ms", float64(took.Microseconds())/1000),
+		slog.String("remote", c.Context().RemoteAddr().String()),
+		slog.String("request_id", string(c.Response().Header.Peek(headerRequestID))),
+	)
+}
+
+// takeOver puts our own handlers where Fiber would answer in plain text without
+// asking anybody: methods it does not know, and requests fasthttp cannot read.
+func (s *Server) takeOver(app *fiber.App, unmatched *routeMetrics) {
+	known := make(map[string]bool)
+	for _, method := range app.Config().RequestMethods {
+		known[method] = true
+	}
+	server, handler := app.Server(), app.Handler()
+	server.CloseOnShutdown = true
+	server.Handler = func(ctx *fasthttp.RequestCtx) {
+		if known[string(ctx.Method())] {
+			handler(ctx)
+			return
+		}
+		s.answerUnread(app, ctx, unmatched, explain(errMethod, "the method of this request is not known here"))
+	}
+	server.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
+		if c, ok := ctx.Conn().(*lingering); ok {
+			c.linger.Store(true)
+		}
+		s.answerUnread(app, ctx, unmatched, unreadable(err))
+	}
+}
+
+func (s *Server) answerUnread(app *fiber.App, ctx *fasthttp.RequestCtx, route *routeMetrics, err error) {
+	c := app.AcquireCtx(ctx)
+	defer app.ReleaseCtx(c)
+	_ = s.answer(c, route, func(*fiber.Ctx) error { return err })
+}

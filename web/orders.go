@@ -1,0 +1,175 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"sluice/admission"
+	"sluice/orders"
+)
+
+func (s *Server) routeOrders(r *router) {
+	r.post("/orders", s.placeOrder)
+	r.get("/orders/:order_id", s.readOrder)
+	r.get("/products", s.products)
+	r.get("/products/:id", s.product)
+}
+
+// bearer is the token that the request presents, if any.
+func bearer(c *fiber.Ctx) (string, error) {
+	scheme, token, _ := strings.Cut(c.Get(fiber.HeaderAuthorization), " ")
+	if token = strings.TrimSpace(token); token == "" || !strings.EqualFold(scheme, "Bearer") {
+		return "", errTokenMissing
+	}
+	return token, nil
+}
+
+// buyer tells who orders. followUp is true for a genuine token that may order
+// nothing new any more, because its time or its epoch is over, but may still
+// read and repeat the order it made.
+func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) {
+	raw, err := bearer(c)
+	if err != nil {
+		return orders.Buyer{}, false, err
+	}
+	// All lines of a process live in one store: any watch tells its time.
+	now := s.byID[DefaultLine].watch.Now()
+	claims, err := s.cfg.Tokens.Verify(raw, now, s.epoch)
+	b = orders.Buyer{TokenID: claims.TicketID, Visitor: claims.Subject, Line: claims.Line}
+	switch {
+	case errors.Is(err, admission.ErrTokenTooEarly):
+		return b, false, retryAfter(err, max(time.Millisecond, claims.NotBefore.Sub(now)))
+	case errors.Is(err, admission.ErrTokenExpired):
+		if now.After(claims.ExpiresAt.Add(s.cfg.FollowupTTL)) {
+			return b, false, err
+		}
+		return b, true, nil
+	}
+	return b, false, err
+}
+
+// epoch is the current epoch of a line as far as this process knows. Before the
+// first reading it is 0, which refuses nobody: tokens that are out keep working
+// while the line's store is away.
+func (s *Server) epoch(line string) (int64, bool) {
+	l, ok := s.byID[line]
+	if !ok {
+		return 0, false
+	}
+	view, _ := l.watch.View()
+	return view.Epoch, true
+}
+
+type orderRequest struct {
+	Items []struct {
+		ProductID int64 `json:"product_id"`
+		Quantity  int64 `json:"quantity"`
+	} `json:"items"`
+	CouponCode string `json:"coupon_code"`
+}
+
+// placeOrder makes an order with a token, or finds the one the token made. The
+// token is judged first, then the body, then what it asks for.
+func (s *Server) placeOrder(c *fiber.Ctx) error {
+	buyer, followUp, err := s.buyer(c)
+	if err != nil {
+		return err
+	}
+	if err := wantJSON(c); err != nil {
+		return err
+	}
+	var req orderRequest
+	if err := decode(c, &req); err != nil {
+		return err
+	}
+	if req.CouponCode != "" {
+		return errCoupon
+	}
+	cart := make([]orders.CartItem, len(req.Items))
+	for i, item := range req.Items {
+		cart[i] = orders.CartItem{ProductID: item.ProductID, Quantity: item.Quantity}
+	}
+	if followUp {
+		return s.repeatOrder(c, buyer, cart)
+	}
+	// No deadline here: the pool bounds the wait for a worker, and what a worker
+	// has taken is always awaited, so that nobody is told less than was done.
+	order, created, err := s.cfg.Orders.Place(context.Background(), buyer, cart)
+	if err != nil {
+		return ordersError("placing an order", err)
+	}
+	status := fiber.StatusOK
+	if created {
+		status = fiber.StatusCreated
+	}
+	return replyOrder(c, status, order)
+}
+
+// repeatOrder answers for a token whose time is over: the order it made, if the
+// body means the same.
+func (s *Server) repeatOrder(c *fiber.Ctx, buyer orders.Buyer, cart []orders.CartItem) error {
+	order, err := s.cfg.Orders.Repeat(context.Background(), buyer, cart)
+	if errors.Is(err, orders.ErrOrderNotFound) {
+		return admission.ErrTokenExpired
+	}
+	if err != nil {
+		return ordersError("repeating an order", err)
+	}
+	return replyOrder(c, fiber.StatusOK, order)
+}
+
+func (s *Server) readOrder(c *fiber.Ctx) error {
+	buyer, _, err := s.buyer(c)
+	if err != nil {
+		return err
+	}
+	id := strings.Clone(c.Params("order_id"))
+	order, err := s.cfg.Orders.Order(context.Background(), buyer, id)
+	if err != nil {
+		return ordersError("reading an order", err)
+	}
+	return replyOrder(c, fiber.StatusOK, order)
+}
+
+type orderJSON struct {
+	OrderID   string     `json:"order_id"`
+	State     string     `json:"state"`
+	Items     []itemJSON `json:"items"`
+	Discount  int64      `json:"discount"`
+	Total     int64      `json:"total"`
+	CreatedAt string     `json:"created_at"`
+}
+
+type itemJSON struct {
+	ProductID int64  `json:"product_id"`
+	Name      string `json:"name"`
+	ImageURL  string `json:"image_url"`
+	Quantity  int64  `json:"quantity"`
+	UnitPrice int64  `json:"unit_price"`
+}
+
+func replyOrder(c *fiber.Ctx, status int, o orders.Order) error {
+	items := make([]itemJSON, len(o.Items))
+	for i, item := range o.Items {
+		items[i] = itemJSON{item.ProductID, item.Name, item.ImageURL, item.Quantity, item.UnitPrice}
+	}
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return reply(c, status, orderJSON{
+		OrderID: o.ID, State: string(o.State), Items: items, Discount: o.Discount, Total: o.Total,
+		CreatedAt: o.CreatedAt.UTC().Format(wireTime),
+	})
+}
+
+// ordersError says what was being done; a deadline of ours that passed means
+// that the database did not answer.
+func ordersError(doing string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, orders.ErrDatabase) {
+		err = fmt.Errorf("%w: %w", orders.ErrDatabase, err)
+	}
+	return fmt.Errorf("web: %s: %w", doing, err)
+}

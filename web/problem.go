@@ -1,0 +1,251 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"sluice/admission"
+	"sluice/orders"
+	"sluice/queue"
+)
+
+// Errors of this package; the domain packages have their own.
+var (
+	errInvalidRequest = errors.New("web: invalid request")
+	errTicketMissing  = errors.New("web: no ticket")
+	errTokenMissing   = errors.New("web: no token")
+	errOriginRefused  = errors.New("web: origin refused")
+	errNotFound       = errors.New("web: not found")
+	errLineNotFound   = errors.New("web: no such line")
+	errMethod         = errors.New("web: method not allowed")
+	errTimeout        = errors.New("web: the request took too long to arrive")
+	errBodyTooLarge   = errors.New("web: body too large")
+	errMediaType      = errors.New("web: unsupported media type")
+	errHeaderTooLarge = errors.New("web: header too large")
+	errCoupon         = errors.New("web: coupons are not taken yet")
+)
+
+// problem is what an error means on the wire. detail is for those who call the
+// API; retry, where set, is when trying again makes sense.
+type problem struct {
+	err    error
+	status int
+	code   string
+	detail string
+	retry  time.Duration
+}
+
+// problems is the one place that decides status and code. The first match wins.
+var problems = []problem{
+	{err: errInvalidRequest, status: 400, code: "invalid_request", detail: "The request is not understood."},
+	{err: orders.ErrInvalid, status: 400, code: "invalid_request", detail: "The request breaks a rule."},
+
+	{err: errTicketMissing, status: 401, code: "ticket_missing", detail: "A ticket is needed: the cookie of the line or the header X-Queue-Ticket."},
+	{err: queue.ErrTicketInvalid, status: 401, code: "ticket_invalid", detail: "The ticket is not one of this line."},
+	{err: queue.ErrTicketExpired, status: 401, code: "ticket_expired", detail: "The ticket has expired."},
+	{err: queue.ErrEpoch, status: 401, code: "ticket_expired", detail: "The line was started anew after this ticket was given out."},
+	{err: errTokenMissing, status: 401, code: "token_missing", detail: "A token is needed: Authorization: Bearer <token>."},
+	{err: admission.ErrTokenInvalid, status: 401, code: "token_invalid", detail: "The token is not valid."},
+	{err: admission.ErrTokenExpired, status: 401, code: "token_expired", detail: "The token has expired."},
+
+	{err: orders.ErrOtherLine, status: 403, code: "token_other_line", detail: "The product is sold to visitors of another line."},
+	{err: orders.ErrOrderOfAnother, status: 403, code: "order_of_another", detail: "The order was made with another token."},
+	{err: errOriginRefused, status: 403, code: "origin_refused", detail: "The request comes from a place that may not make it."},
+
+	{err: errNotFound, status: 404, code: "not_found", detail: "There is nothing here."},
+	{err: errLineNotFound, status: 404, code: "line_not_found", detail: "There is no such line."},
+	{err: orders.ErrProductNotFound, status: 404, code: "product_not_found", detail: "There is no such product."},
+	{err: orders.ErrOrderNotFound, status: 404, code: "order_not_found", detail: "There is no such order."},
+
+	{err: errMethod, status: 405, code: "method_not_allowed", detail: "The method is not allowed here."},
+	{err: errTimeout, status: 408, code: "request_timeout", detail: "The request did not arrive in time."},
+	{err: errBodyTooLarge, status: 413, code: "body_too_large", detail: "The body may have 64 KiB at most."},
+	{err: errMediaType, status: 415, code: "unsupported_media_type", detail: "The body must be application/json."},
+	{err: errHeaderTooLarge, status: 431, code: "header_too_large", detail: "The header may have 16 KiB at most."},
+
+	{err: orders.ErrSoldOut, status: 409, code: "sold_out", detail: "There is not enough left. The token is still good."},
+	{err: orders.ErrTokenSpent, status: 409, code: "token_spent", detail: "The token has made another order."},
+	{err: errCoupon, status: 409, code: "coupon_invalid", detail: "The coupon code is not valid."},
+
+	{err: admission.ErrTokenTooEarly, status: 425, code: "token_too_early", detail: "The token is not usable yet.", retry: time.Second},
+
+	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too many orders at once; nothing was done and the token is still good.", retry: time.Second},
+	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
+	{err: queue.ErrFull, status: 503, code: "queue_full", detail: "The line is full.", retry: 5 * time.Second},
+	{err: orders.ErrDatabase, status: 503, code: "database_unavailable", detail: "The database does not answer right now. The token is still good.", retry: 2 * time.Second},
+}
+
+var internal = problem{status: 500, code: "internal_error", detail: "Something went wrong here. It has been noted."}
+
+// explained is an error with a text or a time that is safe and useful to show
+// in place of the table's.
+type explained struct {
+	error
+	detail string
+	retry  time.Duration
+}
+
+func (e *explained) Unwrap() error { return e.error }
+
+func explain(err error, format string, args ...any) error {
+	return &explained{error: err, detail: fmt.Sprintf(format, args...)}
+}
+
+func retryAfter(err error, d time.Duration) error {
+	return &explained{error: err, retry: d}
+}
+
+// problemOf finds what an error means.
+func problemOf(err error) (p problem, known bool) {
+	err = fromFiber(err)
+	for _, p := range problems {
+		if !errors.Is(err, p.err) {
+			continue
+		}
+		p.retry = spread(p.retry)
+		if errors.Is(err, orders.ErrInvalid) {
+			// The domain's text says which rule, and is written to be shown.
+			_, rule, _ := strings.Cut(err.Error(), orders.ErrInvalid.Error()+": ")
+			p.detail = cmp.Or(oneLine(rule), p.detail)
+		}
+		if e := (*explained)(nil); errors.As(err, &e) {
+			p.detail = cmp.Or(e.detail, p.detail)
+			p.retry = cmp.Or(e.retry, p.retry)
+		}
+		return p, true
+	}
+	return internal, false
+}
+
+// oneLine makes one sentence of several mistakes that were joined.
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }
+
+// fromFiber translates the errors that Fiber's router makes.
+func fromFiber(err error) error {
+	f := (*fiber.Error)(nil)
+	if !errors.As(err, &f) {
+		return err
+	}
+	switch f.Code {
+	case fiber.StatusNotFound:
+		return errNotFound
+	case fiber.StatusMethodNotAllowed:
+		return errMethod
+	}
+	return err
+}
+
+// unreadable translates what fasthttp says of a request that it could not read.
+// Its own texts quote the request, so none of them is passed on.
+func unreadable(err error) error {
+	netErr := net.Error(nil)
+	switch {
+	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
+		return errHeaderTooLarge
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return errBodyTooLarge
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return errTimeout
+	}
+	return explain(errInvalidRequest, "The request is not well-formed HTTP, or ended too early.")
+}
+
+// spread adds up to half of d, so that those who were refused together do not
+// come back together.
+func spread(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return d + time.Duration(rand.Int64N(int64(d)/2+1))
+}
+
+// fail answers with the problem that err means. Errors nobody foresaw are
+// logged with their cause; the client gets the request id to ask with.
+func (s *Server) fail(c *fiber.Ctx, err error) {
+	p, known := problemOf(err)
+	if !known {
+		attrs := []slog.Attr{
+			slog.String("error", err.Error()),
+			slog.String("method", strings.Clone(c.Method())),
+			slog.String("route", strings.Clone(c.Route().Path)),
+			slog.String("request_id", string(c.Response().Header.Peek(headerRequestID))),
+		}
+		if p := (*panicked)(nil); errors.As(err, &p) {
+			attrs = append(attrs, slog.String("stack", string(p.stack)))
+		}
+		s.log.LogAttrs(context.Background(), slog.LevelError, "internal error", attrs...)
+	}
+	writeProblem(c, p)
+}
+
+// writeProblem writes an RFC 9457 problem. The type is about:blank, so the
+// title is the status's own phrase and the code tells problems apart.
+func writeProblem(c *fiber.Ctx, p problem) {
+	b := make([]byte, 0, 256)
+	b = append(b, `{"type":"about:blank","title":`...)
+	b = appendString(b, http.StatusText(p.status))
+	b = append(b, `,"status":`...)
+	b = strconv.AppendInt(b, int64(p.status), 10)
+	b = append(b, `,"detail":`...)
+	b = appendString(b, p.detail)
+	b = append(b, `,"code":"`...)
+	b = append(b, p.code...)
+	b = append(b, '"')
+	if p.retry > 0 {
+		b = append(b, `,"retry_after_ms":`...)
+		b = strconv.AppendInt(b, ceilMS(p.retry), 10)
+		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(p.retry), 10))
+	}
+	b = append(b, '}')
+	if p.status == fiber.StatusUnauthorized {
+		c.Set(fiber.HeaderWWWAuthenticate, challenge(p.code))
+	}
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	c.Status(p.status)
+	c.Response().SetBody(b)
+	c.Context().SetContentType("application/problem+json")
+}
+
+// challenge is the WWW-Authenticate of a refusal. Tickets have no registered
+// scheme; the name at least says what is asked for.
+func challenge(code string) string {
+	switch {
+	case strings.HasPrefix(code, "ticket_"):
+		return `Sluice-Ticket realm="sluice"`
+	case code == "token_missing":
+		return `Bearer realm="sluice"`
+	}
+	return `Bearer realm="sluice", error="invalid_token"`
+}
+
+// appendString appends s as a JSON string; bytes that are no UTF-8 come out as
+// replacement characters.
+func appendString(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\ufffd")) // then it cannot fail
+	return b
+}
+
+// ceilMS and ceilSeconds round up: a wait told too short is a wasted request.
+func ceilMS(d time.Duration) int64      { return ceil(d, time.Millisecond) }
+func ceilSeconds(d time.Duration) int64 { return ceil(d, time.Second) }
+
+func ceil(d, unit time.Duration) int64 {
+	n := int64(d / unit)
+	if d%unit > 0 {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,27 @@
+package web
+
+// routePublic registers what visitors reach. Whatever a role does not serve is
+// not registered, and so 404.
+func (s *Server) routePublic(r *router) {
+	if s.cfg.Role != RoleOrders {
+		s.routePages(r)
+		s.routeQueue(r)
+	}
+	if s.cfg.Role != RoleQueue {
+		s.routeOrders(r)
+	}
+}
+
+// routeAdmin registers what operators and probes reach.
+func (s *Server) routeAdmin(r *router) {
+	r.get("/healthz", s.healthz)
+	r.get("/readyz", s.readyz)
+	r.get("/metrics", s.scrape(s.metrics.handler()))
+	if s.cfg.Role != RoleOrders {
+		s.routeAdminPages(r)
+		s.routeAdminLines(r)
+	}
+	if s.cfg.Role != RoleQueue {
+		s.routeAdminOrders(r)
+	}
+}

@@ -1,0 +1,104 @@
+package web
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"sluice/queue"
+)
+
+const (
+	headerTicket = "X-Queue-Ticket"
+	headerState  = "Sluice-State"
+	ticketCookie = "sluice_ticket"
+)
+
+func compareIDs(a, b string) int { return cmp.Compare(a, b) }
+
+// cookieName is the cookie that carries the tickets of a line.
+func cookieName(id string) string {
+	if id == DefaultLine {
+		return ticketCookie
+	}
+	return ticketCookie + "_" + id
+}
+
+// line finds the line that the request names, or the default one.
+func (s *Server) line(c *fiber.Ctx) (*line, error) {
+	return s.lineByID(c.Query("line", DefaultLine))
+}
+
+func (s *Server) lineByID(id string) (*line, error) {
+	if l, ok := s.byID[id]; ok {
+		return l, nil
+	}
+	return nil, errLineNotFound
+}
+
+// ticket verifies the ticket that the request presents; the header wins over
+// the cookie. With [queue.ErrTicketExpired] the genuine ticket is returned too.
+func (s *Server) ticket(c *fiber.Ctx, l *line) (queue.Ticket, error) {
+	raw := c.Get(headerTicket)
+	if raw == "" {
+		raw = c.Cookies(l.cookie)
+	}
+	if raw == "" {
+		return queue.Ticket{}, errTicketMissing
+	}
+	return s.cfg.Tickets.Verify(raw, l.id, l.watch.Now())
+}
+
+// setTicket puts a signed ticket into the line's cookie.
+func (s *Server) setTicket(c *fiber.Ctx, l *line, signed string) {
+	setCookie(c, l.cookie, signed, s.cfg.Tickets.TTL())
+}
+
+func setCookie(c *fiber.Ctx, name, value string, age time.Duration) {
+	cookie := &fiber.Cookie{
+		Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second),
+		HTTPOnly: true, SameSite: fiber.CookieSameSiteLaxMode, Secure: behindTLS(c),
+	}
+	if age <= 0 {
+		cookie.MaxAge = 0
+		cookie.Expires = time.Unix(1, 0) // Fiber writes no Max-Age of 0
+	}
+	c.Cookie(cookie)
+}
+
+// behindTLS reports whether the visitor's connection is encrypted, here or at a
+// proxy. Somebody who lies about it only loses their own cookie.
+func behindTLS(c *fiber.Ctx) bool {
+	return c.Context().IsTLS() || strings.EqualFold(c.Get(fiber.HeaderXForwardedProto), "https")
+}
+
+// sameSite refuses what a browser marks as coming from elsewhere: another site
+// must not be able to put its visitors into our line or take them out of it.
+func sameSite(c *fiber.Ctx) error {
+	if strings.EqualFold(c.Get("Sec-Fetch-Site"), "cross-site") || !sameOrigin(c) {
+		return errOriginRefused
+	}
+	return nil
+}
+
+// sameOrigin reports whether the Origin is absent or names our Host. The scheme
+// is left out: behind a proxy that ends TLS we do not know our own.
+func sameOrigin(c *fiber.Ctx) bool {
+	origin := c.Get(fiber.HeaderOrigin)
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	plain := func(host string) string { return strings.TrimSuffix(strings.ToLower(host), port) }
+	return plain(u.Host) == plain(host(c))
+}
+
+// host is the Host header as it was sent, with its port.
+func host(c *fiber.Ctx) string { return string(c.Request().Host()) }
