@@ -25,7 +25,10 @@ type ledger struct {
 
 func newLedger() *ledger { return &ledger{start: time.Now()} }
 
-func (l *ledger) spend(_ context.Context, used []queue.Completion) error {
+func (l *ledger) spend(ctx context.Context, used []queue.Completion) error {
+	if ctx.Err() != nil {
+		return away()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, used)
@@ -163,21 +166,28 @@ func TestCompletionsAreHeldAndBoundedWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-func TestCompletionsOfOneLineDoNotWaitForAnother(t *testing.T) {
+func TestCompletionsOfOneLineWaitASecondForAnotherAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
-		c := NewCompletions(map[string]queue.Line{
-			"up": line("up", l.spend),
-			"hangs": line("hangs", func(ctx context.Context, _ []queue.Completion) error {
-				<-ctx.Done()
-				return away()
-			}),
-		}, noLog)
+		lines := map[string]queue.Line{"hangs": line("hangs", func(ctx context.Context, _ []queue.Completion) error {
+			<-ctx.Done()
+			return away()
+		})}
+		var ledgers []*ledger
+		for i := range 5 { // the order of the lines is random: one of them comes after
+			l := newLedger()
+			id := fmt.Sprint("up", i)
+			lines[id] = line(id, l.spend)
+			ledgers = append(ledgers, l)
+		}
+		c := NewCompletions(lines, noLog)
 		stop := running(t, c.Run)
-		add(c, "hangs", 0, 5)
-		add(c, "up", 0, 5)
+		for id := range lines {
+			add(c, id, 0, 5)
+		}
 		time.Sleep(completionsEvery + spendDeadline + time.Millisecond)
-		inOrder(t, l.tickets(), 5)
+		for _, l := range ledgers {
+			inOrder(t, l.tickets(), 5)
+		}
 		stop()
 	})
 }

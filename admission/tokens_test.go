@@ -279,6 +279,8 @@ func TestTokenRefusesEverySingleAlteration(t *testing.T) {
 		"the type of tickets":      func(f *forgery) { f.header["typ"] = "sluice-ticket+jwt" },
 		"another issuer":           func(f *forgery) { f.claims["iss"] = "sluices" },
 		"another audience":         func(f *forgery) { f.claims["aud"] = "queue:sale" },
+		"the line as audience":     func(f *forgery) { f.claims["aud"] = "sale" },
+		"longer than any of ours":  func(f *forgery) { f.claims["sub"] = strings.Repeat("s", maxToken) },
 		"an audience of no line":   func(f *forgery) { f.claims["aud"] = "orders:" },
 		"an impossible line":       func(f *forgery) { f.claims["aud"] = "orders:Sale" },
 		"an unknown line":          func(f *forgery) { f.claims["aud"] = "orders:other" },

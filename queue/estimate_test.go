@@ -60,8 +60,10 @@ func TestEstimateRefusesWhatHasNoMeaning(t *testing.T) {
 			t.Errorf("position %d: %+v", position, e)
 		}
 	}
-	if _, ok := (Movement{}).Estimate(1); ok {
-		t.Error("an estimate from nothing")
+	for _, m := range []Movement{{}, {PerSecond: 10, Measured: movementMin - 1}, {Measured: movementWindow}} {
+		if e, ok := m.Estimate(1); ok {
+			t.Errorf("an estimate from %+v: %+v", m, e)
+		}
 	}
 	if e, ok := (Movement{PerSecond: 1e-9, Spread: 1, Measured: time.Minute}).Estimate(1 << 62); !ok || e.High <= 0 || e.Expected <= 0 {
 		t.Errorf("a wait beyond all measure overflowed: %+v", e)
