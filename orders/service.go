@@ -101,6 +101,10 @@ func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
 // order, on the buyer's request path: it must not block. Call it before Run.
 func (s *Service) OnCommitted(fn func(Buyer)) { s.committed = fn }
 
+// Refresh reads the catalogue once. Run does it by itself; called before Run,
+// it lets the first request find the products. Errors: [ErrDatabase].
+func (s *Service) Refresh(ctx context.Context) error { return s.catalog.refresh(ctx) }
+
 // Run keeps the catalogue fresh and gives unpaid orders back until ctx ends;
 // then it takes no more orders, waits for those under way, and returns.
 func (s *Service) Run(ctx context.Context) error {
