@@ -91,9 +91,10 @@ type Orders struct {
 	AssumedTime time.Duration // of one order, for the first guess of the rate
 	PayWithin   time.Duration // unpaid orders give their stock back after this
 	FollowupTTL time.Duration // how long a token is good for the order it made
-	// TestDelay slows every order down, for experiments. nil is off for good;
-	// a value, even 0s, lets an operator change it while the process runs.
-	TestDelay *time.Duration
+	// TestDelay makes every order sleep in its transaction, for experiments; 0
+	// is off for good. Only a value above 0 can be changed while the process
+	// runs.
+	TestDelay time.Duration
 }
 
 // Log is what is written to standard error.

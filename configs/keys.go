@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -62,7 +63,7 @@ func keys(c *Config) []key {
 		duration("orders.assumed_time", &c.Orders.AssumedTime, time.Millisecond, 10*time.Minute),
 		duration("orders.pay_within", &c.Orders.PayWithin, time.Second, 30*24*time.Hour),
 		duration("orders.followup_ttl", &c.Orders.FollowupTTL, 0, 365*24*time.Hour),
-		optionalDuration("orders.test_delay", &c.Orders.TestDelay, 0, time.Minute),
+		duration("orders.test_delay", &c.Orders.TestDelay, 0, time.Minute),
 
 		text("log.level", &c.Log.Level, oneOf("debug", "info", "warn", "error")),
 		text("log.format", &c.Log.Format, oneOf("text", "json")),
@@ -150,54 +151,30 @@ func list(path string, p *[]string, rule func(string) error) key {
 }
 
 func duration(path string, p *time.Duration, lo, hi time.Duration) key {
+	const form = "must be a duration with a unit, such as 100ms, 5s or 3m"
 	return key{
 		path: path,
-		set: func(raw any) (err error) {
-			*p, err = parseDuration(raw, *p, lo, hi)
-			return err
+		set: func(raw any) error {
+			s, ok := raw.(string)
+			if !ok {
+				return fmt.Errorf("%s, not %s", form, kind(raw))
+			}
+			if s == "" {
+				return nil
+			}
+			d, err := time.ParseDuration(s)
+			if err != nil {
+				return errors.New(form)
+			}
+			if d < lo || d > hi {
+				return fmt.Errorf("must be between %s and %s", formatDuration(lo), formatDuration(hi))
+			}
+			*p = d
+			return nil
 		},
 		get:  func() any { return formatDuration(*p) },
 		show: showPlain,
 	}
-}
-
-func optionalDuration(path string, p **time.Duration, lo, hi time.Duration) key {
-	return key{
-		path: path,
-		set: func(raw any) error {
-			d, err := parseDuration(raw, -1, lo, hi)
-			if err == nil && d >= 0 {
-				*p = &d
-			}
-			return err
-		},
-		get: func() any {
-			if *p == nil {
-				return nil
-			}
-			return formatDuration(**p)
-		},
-		show: showPlain,
-	}
-}
-
-// parseDuration returns old for an empty text and along with an error.
-func parseDuration(raw any, old, lo, hi time.Duration) (time.Duration, error) {
-	s, ok := raw.(string)
-	if !ok {
-		return old, fmt.Errorf("must be a duration with a unit, such as 100ms, 5s or 3m, not %s", kind(raw))
-	}
-	if s == "" {
-		return old, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return old, fmt.Errorf("must be a duration with a unit, such as 100ms, 5s or 3m")
-	}
-	if d < lo || d > hi {
-		return old, fmt.Errorf("must be between %s and %s", formatDuration(lo), formatDuration(hi))
-	}
-	return d, nil
 }
 
 func whole[T int | int64](path string, p *T, lo, hi T) key {

@@ -70,13 +70,12 @@ func TestPrecedence(t *testing.T) {
 	}
 	got, err := load(t, []string{
 		"SLUICE_LISTEN=127.0.0.1:2", "SLUICE_ADMIN_LISTEN=127.0.0.1:12", "SLUICE_LINE_TICK=60ms",
-		"SLUICE_REDIS=", "SLUICE_ORDERS_TEST_DELAY=0s", "SLUICE_ADMIN_HOSTS=a, b:1,",
+		"SLUICE_REDIS=", "SLUICE_ORDERS_TEST_DELAY=1298ms", "SLUICE_ADMIN_HOSTS=a, b:1,",
 		"SLUICE_PORT=tcp://10.0.0.1:80", "SLUICE_LINE_TIKC=1s", "PATH=/bin",
 	}, "--config", file, "--listen", "127.0.0.1:3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	zero := time.Duration(0)
 	want := Default()
 	want.Listen = "127.0.0.1:3"             // flag over environment over file
 	want.Admin.Listen = "127.0.0.1:12"      // environment over file
@@ -84,7 +83,7 @@ func TestPrecedence(t *testing.T) {
 	want.Data = "from-file"                 // file over default
 	want.Line.Tick = 60 * time.Millisecond
 	want.Line.Jitter = time.Second
-	want.Orders.TestDelay = &zero // set to nothing is still set
+	want.Orders.TestDelay = 1298 * time.Millisecond
 	if !reflect.DeepEqual(got.Config, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Config, want)
 	}

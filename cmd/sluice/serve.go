@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/configs"
+	"sluice/web"
+)
+
+// serve runs the service until ctx ends and everything is drained.
+func serve(ctx context.Context, cfg configs.Config, stdout io.Writer, log *slog.Logger) error {
+	raiseFiles(log)
+	a, err := newApp(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	if err := a.writeBanner(stdout); err != nil {
+		return errors.Join(err, a.close())
+	}
+	return a.run(ctx)
+}
+
+// run serves until ctx ends or a part fails, and then stops in this order:
+// readiness off, HTTP drained, the order side with what it still has in hand,
+// the line's loops (the last completions come from the orders), the stores.
+// It closes the app.
+func (a *app) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	stopLineLoops := start(ctx, stop, a.lineLoops)
+	stopOrderLoops := start(ctx, stop, a.orderLoops)
+	err := a.server.Serve(ctx, a.public, a.admin, web.Drain{Delay: a.cfg.DrainDelay, Timeout: a.cfg.DrainTimeout})
+	a.log.Info("no more requests; stopping")
+	err = errors.Join(err, stopOrderLoops(), stopLineLoops(), a.close())
+	if err != nil {
+		return fmt.Errorf("stopped: %w", err)
+	}
+	a.log.Info("stopped")
+	return nil
+}
+
+type loop func(context.Context) error
+
+// start runs loops until the returned function is called, which waits for them
+// and returns what went wrong. They outlive ctx, whose values they keep; the
+// first of them that fails calls failed.
+func start(ctx context.Context, failed func(), loops []loop) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range loops {
+		group.Go(func() error {
+			err := run(ctx)
+			if err != nil {
+				failed()
+			}
+			return err
+		})
+	}
+	return func() error {
+		cancel()
+		return group.Wait()
+	}
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/servicetest"
+)
+
+// One visitor's whole path on the embedded default.
+func TestEmbedded(t *testing.T) {
+	t.Parallel()
+	shop := serveEmbedded(t)
+
+	status, products := call(t, http.MethodGet, shop.public+"/products", nil, "")
+	if status != http.StatusOK || !strings.Contains(fmt.Sprint(products), demoProducts[0].Name) {
+		t.Fatalf("products: %d %v", status, products)
+	}
+	for _, p := range demoProducts {
+		if status, _ := call(t, http.MethodGet, shop.public+p.ImageURL, nil, ""); status != http.StatusOK {
+			t.Errorf("%s: %d", p.ImageURL, status)
+		}
+	}
+	for _, u := range []string{shop.public + "/", shop.public + "/wait", shop.admin + "/admin", shop.admin + "/healthz", shop.admin + "/readyz", shop.admin + "/metrics"} {
+		if status, _ := call(t, http.MethodGet, u, nil, ""); status != http.StatusOK {
+			t.Errorf("%s: %d", u, status)
+		}
+	}
+
+	v := &visitor{t: t}
+	if answer := v.enter(shop); answer["state"] != "waiting" || answer["position"] != 1.0 {
+		t.Errorf("entered as %v", answer)
+	}
+	v.beAdmitted(shop)
+	status, first := v.order(shop, 1)
+	if status != http.StatusCreated || first["state"] != "pending" || first["total"] != float64(demoProducts[0].Price) {
+		t.Fatalf("order: %d %v", status, first)
+	}
+	if status, again := v.order(shop, 1); status != http.StatusOK || again["order_id"] != first["order_id"] {
+		t.Errorf("the same order again: %d %v", status, again)
+	}
+	if status, other := v.order(shop, 2); status != http.StatusConflict || other["code"] != "token_spent" {
+		t.Errorf("another order with the same token: %d %v", status, other)
+	}
+	v.until("spent", shop)
+	if _, sum := call(t, http.MethodGet, shop.admin+"/admin/api/orders/summary", nil, ""); sum["orders"] != 1.0 || sum["items_sold"] != 1.0 {
+		t.Errorf("summary: %v", sum)
+	}
+	if strings.Contains(shop.log.String(), v.token) || strings.Contains(shop.log.String(), v.ticket) {
+		t.Error("a ticket or token is in the log")
+	}
+}
+
+// What was sold and who signs outlives the process; the demo shop is not
+// filled twice.
+func TestEmbeddedRestart(t *testing.T) {
+	t.Parallel()
+	data := "SLUICE_DATA=" + t.TempDir()
+	before := serveEmbedded(t, data)
+	v := &visitor{t: t}
+	v.enter(before)
+	v.beAdmitted(before)
+	_, first := v.order(before, 1)
+	if code := before.end(); code != exitOK {
+		t.Fatalf("exit %d; log:\n%s", code, before.log)
+	}
+
+	after := serveEmbedded(t, data)
+	if status, again := v.order(after, 1); status != http.StatusOK || again["order_id"] != first["order_id"] {
+		t.Errorf("the order after a restart: %d %v", status, again)
+	}
+	if status, _ := call(t, http.MethodGet, fmt.Sprintf("%s/products/%d", after.public, len(demoProducts)+1), nil, ""); status != http.StatusNotFound {
+		t.Errorf("one product more after the restart: %d", status)
+	}
+}
+
+// An operator's changes over the running service.
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	shop := serveEmbedded(t)
+	line := shop.admin + "/admin/api/lines/default"
+	if status, answer := call(t, http.MethodPatch, line, nil, `{"paused":true,"message":"back at noon"}`); status != http.StatusOK {
+		t.Fatalf("pause: %d %v", status, answer)
+	}
+	v := &visitor{t: t}
+	v.enter(shop)
+	time.Sleep(500 * time.Millisecond) // five ticks in which nobody may go in
+	if answer := v.position(shop); answer["state"] != "waiting" || answer["reason"] != "paused" || answer["message"] != "back at noon" {
+		t.Errorf("while paused: %v", answer)
+	}
+	if status, answer := call(t, http.MethodPatch, line, nil, `{"paused":false}`); status != http.StatusOK {
+		t.Fatalf("resume: %d %v", status, answer)
+	}
+	v.beAdmitted(shop)
+}
+
+// Two instances share a line on Redis and a database; every step of every
+// visitor goes to the other one than the step before.
+func TestTwoInstances(t *testing.T) {
+	t.Parallel()
+	shared := sharedStores(t)
+	a, b := serveEmbedded(t, shared...), serveEmbedded(t, shared...)
+	product := addProduct(t, a, 100)
+
+	const visitors = 40
+	var wg sync.WaitGroup
+	for n := range visitors {
+		wg.Go(func() {
+			one, other := a, b
+			if n%2 == 1 {
+				one, other = b, a
+			}
+			v := &visitor{t: t}
+			v.enter(one)
+			v.beAdmitted(other, one)
+			status, first := v.order(other, product)
+			if status != http.StatusCreated {
+				t.Errorf("order: %d %v", status, first)
+				return
+			}
+			if status, again := v.order(one, product); status != http.StatusOK || again["order_id"] != first["order_id"] {
+				t.Errorf("the same order at the other instance: %d %v", status, again)
+			}
+			v.until("spent", other, one)
+		})
+	}
+	wg.Wait()
+	for _, i := range []*instance{a, b} {
+		if _, sum := call(t, http.MethodGet, i.admin+"/admin/api/orders/summary", nil, ""); sum["orders"] != float64(visitors) || sum["items_sold"] != float64(visitors) {
+			t.Errorf("summary: %v", sum)
+		}
+	}
+}
+
+// The halves as processes of their own, which meet only in Redis.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	shared := sharedStores(t)
+	queueHalf := serveEmbedded(t, append(shared, "SLUICE_ROLE=queue")...)
+	ordersHalf := serveEmbedded(t, append(shared, "SLUICE_ROLE=orders")...)
+	product := addProduct(t, ordersHalf, 1)
+
+	v := &visitor{t: t}
+	v.enter(queueHalf)
+	v.beAdmitted(queueHalf)
+	if status, answer := v.order(queueHalf, product); status != http.StatusNotFound {
+		t.Errorf("an order at the queue half: %d %v", status, answer)
+	}
+	if status, answer := v.order(ordersHalf, product); status != http.StatusCreated {
+		t.Errorf("an order at the order half: %d %v", status, answer)
+	}
+	v.until("spent", queueHalf)
+	if status, answer := call(t, http.MethodPost, ordersHalf.public+"/queue/enter", nil, "{}"); status != http.StatusNotFound {
+		t.Errorf("enter at the order half: %d %v", status, answer)
+	}
+}
+
+func addProduct(t *testing.T, at *instance, stock int) (id int) {
+	t.Helper()
+	status, answer := call(t, http.MethodPost, at.admin+"/admin/api/products", nil,
+		fmt.Sprintf(`{"name":"Kettle","brand":"Hob","price":1000,"stock":%d,"image_url":"https://example.com/kettle.png"}`, stock))
+	n, ok := answer["product_id"].(float64)
+	if status != http.StatusCreated || !ok {
+		t.Fatalf("add a product: %d %v", status, answer)
+	}
+	return int(n)
+}
+
+// sharedStores is the environment of instances that share stores of the
+// test's own.
+func sharedStores(t *testing.T) []string {
+	t.Helper()
+	return []string{
+		"SLUICE_REDIS=" + ownRedis(t),
+		"SLUICE_DATABASE=" + servicetest.MySQL(t),
+		"SLUICE_SECRET=" + strings.Repeat("shared-secret-", 3),
+	}
+}
+
+// ownRedis claims one of the server's numbered databases: the service always
+// has the line "default", so tests at the same time need one each.
+func ownRedis(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(servicetest.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithoutCancel(t.Context()) // also for the clean-up
+	for db := 1; db <= 12; db++ {
+		u.Path = fmt.Sprintf("/%d", db)
+		opts, err := redis.ParseURL(u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := redis.NewClient(opts)
+		t.Cleanup(func() { _ = client.Close() })
+		// A claim that a killed test left behind ends by itself.
+		claimed, err := client.SetNX(ctx, "sluice-test:claim", t.Name(), 10*time.Minute).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !claimed {
+			continue
+		}
+		forget(ctx, t, client)
+		t.Cleanup(func() {
+			forget(ctx, t, client)
+			client.Del(ctx, "sluice-test:claim")
+		})
+		return u.String()
+	}
+	t.Fatal("all of Redis' databases are claimed by other tests")
+	return ""
+}
+
+// forget deletes the lines in the claimed database, and nothing else.
+func forget(ctx context.Context, t *testing.T, client *redis.Client) {
+	t.Helper()
+	keys, err := client.Keys(ctx, "sluice:*").Result()
+	if err != nil {
+		t.Error(err)
+	}
+	if len(keys) > 0 {
+		client.Del(ctx, keys...)
+	}
+}

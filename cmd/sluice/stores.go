@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sluice/orders"
+	"sluice/orders/sqlstore"
+	"sluice/queue"
+	"sluice/queue/memqueue"
+	"sluice/queue/redisqueue"
+	"sluice/web"
+)
+
+// newLine makes the line of this process, or joins the one on Redis.
+func (a *app) newLine(ctx context.Context) (queue.Line, error) {
+	opts := queue.DefaultOptions()
+	opts.Tick = a.cfg.Line.Tick
+	opts.Jitter = a.cfg.Line.Jitter
+	opts.AdmissionTTL = a.cfg.Line.AdmissionTTL
+	opts.TicketTTL = a.cfg.Line.TicketTTL
+	opts.Initial.MaxLength = a.cfg.Line.MaxLength
+	opts.Initial.MaxActive = a.cfg.Line.MaxActive
+	if a.cfg.Redis == "" {
+		a.lineStore = "in this process (it ends with it)"
+		return memqueue.New(web.DefaultLine, opts)
+	}
+	a.lineStore = a.cfg.Redis.String()
+	client, err := redisqueue.Dial(string(a.cfg.Redis))
+	if err != nil {
+		return nil, err
+	}
+	a.onClose("Redis client", client.Close)
+	if err := client.Ping(ctx).Err(); err != nil {
+		return nil, fmt.Errorf("reaching Redis at %s: %w", a.cfg.Redis, err)
+	}
+	return redisqueue.New(client, web.DefaultLine, opts)
+}
+
+// openStore opens the configured database, or SQLite in the data folder.
+func (a *app) openStore(ctx context.Context) (*sqlstore.Store, error) {
+	opts := sqlstore.Options{Workers: a.cfg.Orders.Workers, Log: a.log}
+	if a.cfg.Database != "" {
+		opts.URL = string(a.cfg.Database)
+		a.orderStore = a.cfg.Database.String()
+	} else {
+		if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
+			return nil, fmt.Errorf("making the data folder: %w", err)
+		}
+		opts.Path = filepath.Join(a.cfg.Data, "sluice.db")
+		a.orderStore = "SQLite, " + opts.Path
+	}
+	store, err := sqlstore.Open(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database %s: %w", a.orderStore, err)
+	}
+	return store, nil
+}
+
+// openOrders opens the database and the order side on it.
+func (a *app) openOrders(ctx context.Context) (*orders.Service, error) {
+	store, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.onClose("database", store.Close)
+	if a.cfg.Database == "" {
+		if err := addDemoProducts(ctx, store); err != nil {
+			return nil, err
+		}
+	}
+	service, err := orders.NewService(store, orders.Options{
+		Workers:   a.cfg.Orders.Workers,
+		Backlog:   a.cfg.Orders.Backlog,
+		Deadline:  a.cfg.Orders.Deadline,
+		PayWithin: a.cfg.Orders.PayWithin,
+		TestDelay: a.cfg.Orders.TestDelay,
+	}, a.log)
+	if err != nil {
+		return nil, err
+	}
+	if err := service.Refresh(ctx); err != nil {
+		return nil, fmt.Errorf("the first look at the products: %w", err)
+	}
+	a.orderLoops = append(a.orderLoops, service.Run)
+	return service, nil
+}
