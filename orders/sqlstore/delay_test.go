@@ -1,0 +1,63 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"gorm.io/gorm/logger"
+
+	"sluice/orders"
+)
+
+// TestDelayTakesNoLock holds one order in its test delay and places another of
+// the same product meanwhile. On MySQL the first is in its transaction by then;
+// SQLite's BEGIN is its lock, so there the delay comes before.
+func TestDelayTakesNoLock(t *testing.T) {
+	onEach(t, func(t *testing.T, opts Options) {
+		slow, quick := openStore(t, opts, logger.Discard), openStore(t, opts, logger.Discard)
+		product, err := slow.AddProduct(t.Context(), orders.Product{Name: "Lamp", Stock: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cart := []orders.CartItem{{ProductID: product, Quantity: 1}}
+		slow.SetTestDelay(time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, _, err := slow.Place(ctx, orders.Buyer{TokenID: "slow"}, cart)
+			done <- err
+		}()
+		if !slow.dialect.oneWriter {
+			db, err := slow.workers.DB()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for db.Stats().InUse != 1 {
+				runtime.Gosched()
+			}
+		}
+		if _, created, err := quick.Place(t.Context(), orders.Buyer{TokenID: "quick"}, cart); err != nil || !created {
+			t.Errorf("beside a delayed order: created %v, %v", created, err)
+		}
+		// The same token is not held either.
+		if _, created, err := quick.Place(t.Context(), orders.Buyer{TokenID: "slow"}, cart); err != nil || !created {
+			t.Errorf("the delayed token: created %v, %v", created, err)
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("the delayed order ended: %v", err)
+		default:
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, orders.ErrDatabase) {
+			t.Errorf("the delayed order, given up: %v", err)
+		}
+		slow.SetTestDelay(0)
+		if _, created, err := slow.Place(t.Context(), orders.Buyer{TokenID: "slow"}, cart); err != nil || created {
+			t.Errorf("after the delay: created %v, %v", created, err)
+		}
+	})
+}

@@ -1,0 +1,183 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gorm.io/gorm/logger"
+
+	"sluice/orders"
+	"sluice/servicetest"
+)
+
+// fault is how the network to MySQL misbehaves, from now on.
+type fault int32
+
+const (
+	none           fault = iota
+	commitLost           // COMMIT never arrives
+	commitUnheard        // COMMIT is done, its answer never arrives
+	insertLost           // the connection breaks before COMMIT, once
+	unreachable          // nothing arrives and nobody can connect
+	neverAnswering       // everything arrives, no answer does
+)
+
+var errCut = errors.New("connection cut by the test")
+
+// network connects to the server through the current fault.
+type network struct{ fault atomic.Int32 }
+
+func (n *network) dial(ctx context.Context, kind, addr string) (net.Conn, error) {
+	if fault(n.fault.Load()) == unreachable {
+		return nil, errCut
+	}
+	c, err := new(net.Dialer).DialContext(ctx, kind, addr)
+	return &faultyConn{Conn: c, network: n}, err
+}
+
+type faultyConn struct {
+	net.Conn
+	network *network
+}
+
+func (c *faultyConn) Write(b []byte) (int, error) {
+	switch f := fault(c.network.fault.Load()); {
+	case f == unreachable,
+		f == commitLost && bytes.HasSuffix(b, []byte("COMMIT")):
+		_ = c.Close()
+		return 0, errCut
+	case f == insertLost && bytes.Contains(b, []byte("INSERT INTO order_items")):
+		c.network.fault.Store(int32(none))
+		_ = c.Close()
+		return 0, errCut
+	case f == commitUnheard && bytes.HasSuffix(b, []byte("COMMIT")):
+		n, err := c.Conn.Write(b)
+		answer := make([]byte, 1024)
+		_, _ = c.Conn.Read(answer) // by then it is committed
+		_ = c.Close()
+		return n, err
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *faultyConn) Read(b []byte) (int, error) {
+	if fault(c.network.fault.Load()) == neverAnswering {
+		// The driver closes the connection when the context ends.
+		for {
+			if _, err := c.Conn.Read(b); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return c.Conn.Read(b)
+}
+
+// openThrough opens a MySQL store on a network that can be made to fail.
+func openThrough(t *testing.T, n *network, opts Options) *Store {
+	t.Helper()
+	b, err := prepare(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := mysqlConfig(opts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DialFunc = n.dial
+	b.open = func() (*sql.DB, error) { return openMySQL(config) }
+	s, err := newStore(t.Context(), b, opts, logger.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestLostConnections(t *testing.T) {
+	t.Parallel()
+	opts := Options{URL: servicetest.MySQL(t), Workers: 2, Log: discard}
+	n := &network{}
+	s := openThrough(t, n, opts)
+	watch := openStore(t, opts, logger.Discard)
+	product, err := s.AddProduct(t.Context(), orders.Product{Name: "Lamp", Stock: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := func(token string, f fault) (orders.Order, bool, error) {
+		n.fault.Store(int32(f))
+		defer n.fault.Store(int32(none))
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if f != neverAnswering {
+			ctx = t.Context()
+		}
+		return s.Place(ctx, orders.Buyer{TokenID: token}, []orders.CartItem{{ProductID: product, Quantity: 1}})
+	}
+
+	made, created, err := place("unheard", commitUnheard)
+	if err != nil || !created {
+		t.Errorf("answer to the commit lost: created %v, %v", created, err)
+	} else if got, err := watch.ByToken(t.Context(), "unheard"); err != nil || got.ID != made.ID {
+		t.Errorf("acknowledged %s, found %s, %v", made.ID, got.ID, err)
+	}
+	if _, created, err = place("insert", insertLost); err != nil || !created {
+		t.Errorf("connection lost before the commit: created %v, %v", created, err)
+	}
+	for token, f := range map[string]fault{"lost": commitLost, "away": unreachable, "silent": neverAnswering} {
+		if _, _, err := place(token, f); !errors.Is(err, orders.ErrDatabase) {
+			t.Errorf("%s: %v", token, err)
+		}
+		if _, created, err := place(token, none); err != nil || !created {
+			t.Errorf("%s, then well: created %v, %v", token, created, err)
+		}
+	}
+	sum, err := watch.Summary(t.Context())
+	if err != nil || sum.Orders != 5 || stockPlusItems(t, watch, product) != 100 {
+		t.Errorf("summary %+v, %v", sum, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]Options{
+		"nothing":       {Workers: 1, Log: discard},
+		"both":          {Workers: 1, Log: discard, URL: "mysql://h/n", Path: "p"},
+		"no workers":    {Log: discard, Path: "p"},
+		"other scheme":  {Workers: 1, Log: discard, URL: "postgres://user:hunter2@127.0.0.1/n"},
+		"no schema":     {Workers: 1, Log: discard, URL: "mysql://user:hunter2@127.0.0.1:1"},
+		"odd schema":    {Workers: 1, Log: discard, URL: "mysql://user:hunter2@127.0.0.1:1/a`b"},
+		"odd parameter": {Workers: 1, Log: discard, URL: "mysql://user:hunter2@127.0.0.1:1/n?allowAllFiles=true"},
+		"odd port":      {Workers: 1, Log: discard, URL: "mysql://user:hunter2@127.0.0.1:port/n"},
+		"nobody there":  {Workers: 1, Log: discard, URL: "mysql://user:hunter2@127.0.0.1:1/n"},
+		"a folder":      {Workers: 1, Log: discard, Path: t.TempDir()},
+	} {
+		s, err := Open(t.Context(), opts)
+		if err == nil {
+			_ = s.Close()
+			t.Errorf("%s: opened", name)
+			continue
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error tells the password: %v", name, err)
+		}
+	}
+}
+
+func TestWrongPasswordIsNotTold(t *testing.T) {
+	t.Parallel()
+	config, err := mysqlConfig(servicetest.MySQL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Options{URL: "mysql://" + config.User + ":hunter2@" + config.Addr + "/n", Workers: 1, Log: discard})
+	if !errors.Is(err, orders.ErrDatabase) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error %v", err)
+	}
+}

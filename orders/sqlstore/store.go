@@ -1,0 +1,201 @@
+// Package sqlstore keeps products and orders in MySQL or MariaDB, or in one
+// SQLite file, through gorm.
+//
+// # Connections
+//
+// A [Store] has two handles. The workers' one has as many connections as there
+// are workers, and only Place uses it. Everything else, reads and the sweeper
+// included, uses a small one of its own, so that no reader waits for a slow
+// order and no order for a crowd of readers.
+//
+// # Durability
+//
+// An order is acknowledged after its commit has returned. On MySQL the default
+// innodb_flush_log_at_trx_commit=1 makes that durable. On SQLite the store
+// sets WAL with synchronous=FULL: NORMAL would also survive a killed process,
+// since the kernel has the pages by then, but not a power cut, because it does
+// not flush the log at each commit.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"sluice/orders"
+)
+
+// Options say which database and how many connections. Exactly one of URL and
+// Path is set.
+type Options struct {
+	// URL of a MySQL or MariaDB schema: mysql://user:password@host:port/name.
+	// The schema is created when missing, where the user may do that. The one
+	// parameter is tls: true, skip-verify or preferred; none without it.
+	URL string
+	// Path of an SQLite file, created when missing.
+	Path string
+	// Workers is how many orders are placed at the same time: the number of
+	// connections kept open for them.
+	Workers int
+	// Log hears of repeated transactions.
+	Log *slog.Logger
+}
+
+const (
+	sideConnections = 4
+	// placeTimeout bounds one Place with its repetitions, not counting the
+	// test delay. It is longer than a lock wait, so that the server's own
+	// verdict comes first.
+	placeTimeout = 20 * time.Second
+	lockWait     = 5 * time.Second
+	openTimeout  = 60 * time.Second // creating, migrating, and waiting for another process that does it
+)
+
+// Store is an [orders.Store]. Its methods hold the contracts of the interface.
+type Store struct {
+	dialect dialect
+	workers *gorm.DB
+	side    *gorm.DB
+	log     *slog.Logger
+	delay   atomic.Int64 // ns
+	// writing lets one goroutine at a time begin a writing transaction, where
+	// the database has one writer: waiting here is first come first served,
+	// in the database it is polling. nil where it has many.
+	writing chan struct{}
+}
+
+var _ orders.Store = (*Store)(nil)
+
+// dialect is what differs between the databases.
+type dialect struct {
+	name       string // of the migrations' folder
+	nowMS      string // the database's clock in Unix ms
+	inIDOrder  string // makes an UPDATE lock its rows in id order
+	skipLocked string // makes a SELECT lock what it reads, passing over what others hold
+	settled    string // makes a SELECT wait for transactions that are not yet over
+	oneWriter  bool
+	duplicate  func(error) bool // a unique index refused the row
+	conflict   func(error) bool // the database rolled back: the same again may succeed
+}
+
+// Open connects, creates and migrates what is missing, and is safe when
+// several processes do so at once. Close it after use.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	return open(ctx, opts, logger.Discard)
+}
+
+// open has the statements traced: tests count them.
+func open(ctx context.Context, opts Options, trace logger.Interface) (*Store, error) {
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("order store options: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	b, err := prepare(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", orders.ErrDatabase, err)
+	}
+	return newStore(ctx, b, opts, trace)
+}
+
+func prepare(ctx context.Context, opts Options) (backend, error) {
+	if opts.URL != "" {
+		return prepareMySQL(ctx, opts.URL)
+	}
+	return prepareSQLite(ctx, opts.Path)
+}
+
+func newStore(ctx context.Context, b backend, opts Options, trace logger.Interface) (s *Store, err error) {
+	s = &Store{dialect: b.dialect, log: opts.Log}
+	if b.dialect.oneWriter {
+		s.writing = make(chan struct{}, 1)
+	}
+	if s.workers, err = b.handle(opts.Workers, trace); err == nil {
+		s.side, err = b.handle(sideConnections, trace)
+	}
+	if err == nil {
+		err = s.Ping(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", orders.ErrDatabase, errors.Join(err, s.Close()))
+	}
+	return s, nil
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if (o.URL == "") == (o.Path == "") {
+		errs = append(errs, errors.New("either a URL or a path is needed"))
+	}
+	if o.Workers < 1 {
+		errs = append(errs, fmt.Errorf("workers must be at least 1, not %d", o.Workers))
+	}
+	if o.Log == nil {
+		errs = append(errs, errors.New("a logger is needed"))
+	}
+	return errors.Join(errs...)
+}
+
+// backend is a database that is there and migrated.
+type backend struct {
+	dialect   dialect
+	open      func() (*sql.DB, error)
+	dialector func(*sql.DB) gorm.Dialector
+	lifetime  time.Duration // of a connection; 0: as long as the handle
+}
+
+// handle opens a pool of n connections. All of them stay open while idle:
+// the default keeps two and would reconnect all the time under load.
+func (b backend) handle(n int, trace logger.Interface) (*gorm.DB, error) {
+	db, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	db.SetConnMaxLifetime(b.lifetime)
+	g, err := gorm.Open(b.dialector(db), &gorm.Config{
+		SkipDefaultTransaction: true, // single statements need none around them
+		DisableAutomaticPing:   true, // Ping is called with a context
+		Logger:                 trace,
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return g, nil
+}
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	db, err := s.side.DB()
+	if err == nil {
+		err = db.PingContext(ctx)
+	}
+	return s.outward("ping", err)
+}
+
+// SetTestDelay makes every Place sleep before it takes a lock.
+func (s *Store) SetTestDelay(d time.Duration) { s.delay.Store(int64(d)) }
+
+// Close gives the connections back, after the statements under way.
+func (s *Store) Close() error {
+	var errs []error
+	for _, g := range []*gorm.DB{s.workers, s.side} {
+		if g == nil {
+			continue
+		}
+		db, err := g.DB()
+		if err == nil {
+			err = db.Close()
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gorm.io/gorm"
+
+	"sluice/orders"
+)
+
+const (
+	// maxAttempts bounds the repetitions of a transaction that the database
+	// rolled back. Under the worst contention tried, one repetition was enough
+	// nearly always.
+	maxAttempts = 10
+	backoffStep = 4 * time.Millisecond
+)
+
+// errCommitUnknown means that COMMIT did not come back well. Where the cause
+// is a refusal of the database it has rolled back, else it may have committed.
+var errCommitUnknown = errors.New("the outcome of the commit is unknown")
+
+// transact runs fn in a transaction and commits it, again and again while the
+// database rolls it back for its own reasons. pause is slept where the test
+// delay belongs.
+func (s *Store) transact(ctx context.Context, db *gorm.DB, pause time.Duration, fn func(tx *gorm.DB) error) error {
+	for attempt := 1; ; attempt++ {
+		err := s.transactOnce(ctx, db, pause, fn)
+		if err == nil || attempt == maxAttempts || !s.dialect.conflict(err) {
+			return err
+		}
+		s.log.Debug("transaction repeated", "attempt", attempt, "error", err)
+		if sleep(ctx, rand.N(time.Duration(attempt)*backoffStep)) != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) transactOnce(ctx context.Context, db *gorm.DB, pause time.Duration, fn func(tx *gorm.DB) error) error {
+	if s.writing != nil {
+		// BEGIN takes the write lock here, so the delay comes before it.
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		pause = 0
+		select {
+		case s.writing <- struct{}{}:
+			defer func() { <-s.writing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	tx := db.WithContext(ctx).Begin()
+	if tx.Error != nil {
+		return tx.Error
+	}
+	// After a commit this does nothing; after a lost connection the server
+	// rolls back by itself.
+	defer tx.Rollback()
+	if err := sleep(ctx, pause); err != nil {
+		return err
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit().Error; err != nil {
+		return fmt.Errorf("%w: %w", errCommitUnknown, err)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// outward makes what leaves the package one of the domain's errors.
+func (s *Store) outward(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{
+		orders.ErrSoldOut, orders.ErrTokenSpent, orders.ErrProductNotFound,
+		orders.ErrOrderNotFound, orders.ErrOtherLine, orders.ErrDatabase,
+	} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %s: %w", orders.ErrDatabase, doing, err)
+}
