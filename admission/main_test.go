@@ -1,9 +1,16 @@
-package admission
+package admission_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The test binary is also the process that the instance tests start and kill.
+func TestMain(m *testing.M) {
+	if line := os.Getenv(childLine); line != "" {
+		os.Exit(tickUntilTold(line, os.Getenv(childRedis)))
+	}
+	goleak.VerifyTestMain(m)
+}
