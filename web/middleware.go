@@ -125,22 +125,18 @@ func (s *Server) takeOver(app *fiber.App, unmatched *routeMetrics) {
 	server, handler := app.Server(), app.Handler()
 	server.CloseOnShutdown = true
 	server.Handler = func(ctx *fasthttp.RequestCtx) {
-		if known[string(ctx.Method())] {
-			handler(ctx)
-			return
+		if !known[string(ctx.Method())] {
+			// No route takes OPTIONS, so the router says what a path does take.
+			ctx.Request.Header.SetMethod(fiber.MethodOptions)
 		}
-		s.answerUnread(app, ctx, unmatched, explain(errMethod, "the method of this request is not known here"))
+		handler(ctx)
 	}
 	server.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
 		if c, ok := ctx.Conn().(*lingering); ok {
 			c.linger.Store(true)
 		}
-		s.answerUnread(app, ctx, unmatched, unreadable(err))
+		c := app.AcquireCtx(ctx)
+		defer app.ReleaseCtx(c)
+		_ = s.answer(c, unmatched, func(*fiber.Ctx) error { return unreadable(err) })
 	}
-}
-
-func (s *Server) answerUnread(app *fiber.App, ctx *fasthttp.RequestCtx, route *routeMetrics, err error) {
-	c := app.AcquireCtx(ctx)
-	defer app.ReleaseCtx(c)
-	_ = s.answer(c, route, func(*fiber.Ctx) error { return err })
 }
