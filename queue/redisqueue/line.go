@@ -2,7 +2,6 @@ package redisqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -18,7 +17,7 @@ type Line struct {
 	id     string
 	opts   queue.Options
 	client redis.UniversalClient
-	reads  *redis.AutoPipeliner // concurrent polls share its round trips
+	reads  *reads
 	keys   keys
 
 	mu    sync.Mutex
@@ -43,12 +42,10 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("redisqueue: line %s: %w", lineID, err)
 	}
-	reads, err := client.AsyncAutoPipeline()
-	if err != nil {
-		return nil, fmt.Errorf("redisqueue: the readers' pipeline: %w", err)
-	}
+	keys := keysOf(lineID)
 	return &Line{
-		id: lineID, opts: opts, client: client, reads: reads, keys: keysOf(lineID),
+		id: lineID, opts: opts, client: client, keys: keys,
+		reads: &reads{client: client, key: keys.waiting},
 		known: memory{settings: opts.Initial},
 	}, nil
 }
@@ -62,21 +59,16 @@ func (l *Line) Enter(ctx context.Context, subject string, held *queue.Ticket) (q
 }
 
 // Standing implements [queue.Line]. Somebody who simply waits is found with
-// three plain reads in one pipeline: a place is unique, so the subject standing
-// at the ticket's own place proves that it is this ticket that waits. Everything
+// plain reads in a shared pipeline: a place is unique, so the subject standing at
+// the ticket's own place proves that it is this ticket that waits. Everything
 // else goes through the script that knows all the rules.
 func (l *Line) Standing(ctx context.Context, t queue.Ticket) (queue.Standing, error) {
-	rank := l.reads.ZRank(ctx, l.keys.waiting, t.Subject)
-	score := l.reads.ZScore(ctx, l.keys.waiting, t.Subject)
-	length := l.reads.ZCard(ctx, l.keys.waiting)
-	position, err := rank.Result()
-	if err == nil && int64(score.Val()) == t.Place && score.Err() == nil && length.Err() == nil {
-		return queue.Standing{
-			State: queue.Waiting, Ticket: t, Position: position + 1, Length: max(length.Val(), position+1),
-		}, nil
-	}
-	if err != nil && !errors.Is(err, redis.Nil) {
+	r, err := l.reads.find(ctx, t.Subject)
+	if err != nil {
 		return queue.Standing{}, unavailable("reading a position", err)
+	}
+	if r.found && r.place == t.Place {
+		return queue.Standing{State: queue.Waiting, Ticket: t, Position: r.rank + 1, Length: r.length}, nil
 	}
 	return l.visit(ctx, t.Subject, &t, "")
 }
