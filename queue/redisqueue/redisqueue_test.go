@@ -62,3 +62,10 @@ func TestContract(t *testing.T) {
 		In: func(t *testing.T, test func(t *testing.T)) { test(t) },
 	})
 }
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	if err := redisqueue.Check(t.Context(), dial(t)); err != nil {
+		t.Error(err)
+	}
+}
