@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +27,9 @@ var errTaken = errors.New("the token has its order")
 //  4. lower the stock where there is enough, rows locked in id order; the
 //     product everybody wants is locked last and so for the shortest time.
 //
-// It needs READ COMMITTED (or a lock on the whole database): at REPEATABLE
-// READ the first statement would fix what later reads can see.
+// Nothing rests on what the first statement saw: the unique token and the
+// condition of the update decide. A refusal looks the token up once more, after
+// the transaction, where no snapshot of the first read can hide its order.
 func (s *Store) Place(ctx context.Context, b orders.Buyer, cart []orders.CartItem) (orders.Order, bool, error) {
 	pause := time.Duration(s.delay.Load())
 	ctx, cancel := context.WithTimeout(ctx, placeTimeout+pause)
@@ -112,10 +112,7 @@ type productRow struct {
 
 // place runs the statements of one order and fills it in.
 func (s *Store) place(tx *gorm.DB, order *orders.Order, cart []orders.CartItem) error {
-	inIDOrder := slices.SortedFunc(slices.Values(cart), func(a, b orders.CartItem) int {
-		return cmp.Compare(a.ProductID, b.ProductID)
-	})
-	products, err := s.lookUp(tx, inIDOrder)
+	products, err := s.lookUp(tx, cart)
 	if err != nil {
 		return err
 	}
@@ -131,7 +128,7 @@ func (s *Store) place(tx *gorm.DB, order *orders.Order, cart []orders.CartItem) 
 	if err := insertItems(tx, *order); err != nil {
 		return err
 	}
-	return s.takeStock(tx, inIDOrder)
+	return s.takeStock(tx, cart)
 }
 
 func (s *Store) lookUp(tx *gorm.DB, cart []orders.CartItem) (map[int64]productRow, error) {

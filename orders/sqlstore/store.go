@@ -153,6 +153,10 @@ type backend struct {
 
 // handle opens a pool of n connections. All of them stay open while idle:
 // the default keeps two and would reconnect all the time under load.
+//
+// gorm's PrepareStmt was measured and left out: no gain on SQLite, and on MySQL
+// half as much CPU time again in this process, since interpolated statements
+// take one round trip already.
 func (b backend) handle(n int, trace logger.Interface) (*gorm.DB, error) {
 	db, err := b.open()
 	if err != nil {
