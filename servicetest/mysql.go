@@ -91,8 +91,8 @@ func makeUser() error {
 }
 
 func socket(path string) *mysql.Config {
-	c := tcp("root", "", path)
-	c.Net = "unix"
+	c := config("root", "")
+	c.Net, c.Addr = "unix", path
 	return c
 }
 
@@ -100,8 +100,14 @@ func tcp(user, password, address string) *mysql.Config {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, "3306")
 	}
+	c := config(user, password)
+	c.Net, c.Addr = "tcp", address
+	return c
+}
+
+func config(user, password string) *mysql.Config {
 	c := mysql.NewConfig()
-	c.User, c.Passwd, c.Net, c.Addr = user, password, "tcp", address
+	c.User, c.Passwd = user, password
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = patience, patience, patience
 	c.Logger = &mysql.NopLogger{}
 	return c
