@@ -47,7 +47,7 @@ type Product struct {
 	Line string
 }
 
-// Line item of a cart: what somebody asks for.
+// CartItem is what somebody asks for: so many of one product.
 type CartItem struct {
 	ProductID int64
 	Quantity  int64

@@ -173,7 +173,7 @@ func TestPoolSurvivesPanics(t *testing.T) {
 		t.Errorf("log without the panic and its stack: %s", text)
 	}
 	want := errors.New("work failed")
-	if err := p.Do(t.Context(), func(context.Context) error { return want }); err != want {
+	if err := p.Do(t.Context(), func(context.Context) error { return want }); !errors.Is(err, want) {
 		t.Errorf("the work's own error became %v", err)
 	}
 }

@@ -74,7 +74,7 @@ func newCheckConfig(environ []string) *cobra.Command {
 				return &failure{exitFailed, err}
 			}
 			for _, w := range loaded.Warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), "sluice: warning:", w)
+				_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "sluice: warning:", w)
 			}
 			if mistakes != nil {
 				return badConfig(mistakes)

@@ -48,11 +48,11 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(stderr, "sluice:", err)
+	_, _ = fmt.Fprintln(stderr, "sluice:", err)
 	if failed, ok := errors.AsType[*failure](err); ok {
 		return failed.code
 	}
-	fmt.Fprintln(stderr, "See: sluice help")
+	_, _ = fmt.Fprintln(stderr, "See: sluice help")
 	return exitUsage // cobra refused the arguments
 }
 
