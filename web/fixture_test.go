@@ -42,7 +42,10 @@ func TestMain(m *testing.M) {
 	if _, err := app.Test(httptest.NewRequest("GET", "/", nil)); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		// A pool of connection workers looks every 10 s whether it was stopped.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
 var testSecret = [][]byte{[]byte("a secret for tests, of 32 bytes.")}

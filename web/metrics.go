@@ -181,8 +181,8 @@ func poolFigure(name, help string, kind prometheus.ValueType, read func(orders.P
 }
 
 var (
-	workDesc = describe("orders_work_seconds", "Time at work lately.", "quantile")
-	waitDesc = describe("orders_wait_seconds", "Time waited for a worker lately.", "quantile")
+	workDesc = describe("orders_work_seconds", "Time at work lately.", "percentile")
+	waitDesc = describe("orders_wait_seconds", "Time waited for a worker lately.", "percentile")
 )
 
 type poolCollector struct{ service *orders.Service }
@@ -199,8 +199,8 @@ func (c poolCollector) Collect(ch chan<- prometheus.Metric) {
 	stats := c.service.PoolStats()
 	collect(ch, poolFigures, stats)
 	for desc, l := range map[*prometheus.Desc]orders.Latency{workDesc: stats.Work, waitDesc: stats.Wait} {
-		for quantile, d := range map[string]time.Duration{"0.5": l.P50, "0.95": l.P95, "0.99": l.P99} {
-			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, d.Seconds(), quantile)
+		for percentile, d := range map[string]time.Duration{"50": l.P50, "95": l.P95, "99": l.P99} {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, d.Seconds(), percentile)
 		}
 	}
 }

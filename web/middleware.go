@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -130,6 +131,15 @@ func (s *Server) takeOver(app *fiber.App, unmatched *routeMetrics) {
 			ctx.Request.Header.SetMethod(fiber.MethodOptions)
 		}
 		handler(ctx)
+	}
+	server.HeaderReceived = func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+		// A request with chunks and a length: a proxy in front may have gone by
+		// the other of the two, so what follows on this connection is not
+		// trusted to be a request (RFC 9112, 6.1).
+		if h.ContentLength() == -1 && bytes.Contains(bytes.ToLower(h.RawHeaders()), []byte("content-length")) {
+			h.SetConnectionClose()
+		}
+		return fasthttp.RequestConfig{}
 	}
 	server.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
 		if c, ok := ctx.Conn().(*lingering); ok {

@@ -195,6 +195,8 @@ type stubbornStore struct {
 	mu   sync.Mutex
 	fail error         // guarded by mu
 	gate chan struct{} // guarded by mu; Place waits for it to be closed
+
+	placing chan struct{} // where set, closed when Place begins to wait
 }
 
 func (s *stubbornStore) now() (error, chan struct{}) {
@@ -215,6 +217,9 @@ func (s *stubbornStore) Place(ctx context.Context, b orders.Buyer, cart []orders
 		return orders.Order{}, false, fail
 	}
 	if gate != nil {
+		if s.placing != nil {
+			close(s.placing)
+		}
 		<-gate
 	}
 	return s.Store.Place(ctx, b, cart)

@@ -225,8 +225,8 @@ func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain)
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	open := newListener(public)
 	operator := newListener(admin)
-	group.Go(func() error { return serveOn(s.public, "public", open) })
-	group.Go(func() error { return serveOn(s.admin, "operator", operator) })
+	group.Go(func() error { return s.serveOn(s.public, "public", open) })
+	group.Go(func() error { return s.serveOn(s.admin, "operator", operator) })
 
 	select {
 	case <-ctx.Done():
@@ -244,8 +244,12 @@ func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain)
 	return errors.Join(append(errs, group.Wait())...)
 }
 
-func serveOn(app *fiber.App, name string, ln net.Listener) error {
-	if err := app.Server().Serve(ln); err != nil {
+func (s *Server) serveOn(app *fiber.App, name string, ln net.Listener) error {
+	err := app.Server().Serve(ln)
+	if err == nil && !s.draining.Load() { // fasthttp takes any closed listener for a wish to stop
+		err = net.ErrClosed
+	}
+	if err != nil {
 		return fmt.Errorf("web: serving the %s listener: %w", name, err)
 	}
 	return nil
