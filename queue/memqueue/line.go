@@ -15,6 +15,7 @@ import (
 type Line struct {
 	id   string
 	opts queue.Options
+	born time.Time // with its monotonic reading
 
 	mu       sync.Mutex // guards everything below
 	epoch    int64
@@ -70,7 +71,7 @@ func New(lineID string, opts queue.Options) (*Line, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("memqueue: line %s: %w", lineID, err)
 	}
-	l := &Line{id: lineID, opts: opts, settings: opts.Initial}
+	l := &Line{id: lineID, opts: opts, born: time.Now(), settings: opts.Initial}
 	l.beginEpoch(0)
 	return l, nil
 }
@@ -326,4 +327,7 @@ func (l *Line) beginEpoch(epoch int64) {
 	l.batch.carry, l.batch.rate, l.batch.by = 0, 0, ""
 }
 
-func (l *Line) now() int64 { return time.Now().UnixMicro() }
+// now is the line's time in µs: the wall clock as it was when the line was made,
+// and the monotonic clock since. When somebody sets this machine's clock, no
+// admission runs out early and no tick is lost.
+func (l *Line) now() int64 { return l.born.Add(time.Since(l.born)).UnixMicro() }
