@@ -232,7 +232,12 @@ func testEndIsRemembered(t *testing.T, impl Implementation) {
 		t.Fatal(err)
 	}
 	left := time.Now()
+	var last queue.Ticket
 	f.until("forgotten", func() bool {
+		last = f.enter("somebody else", nil).Ticket
+		if err := f.line.Leave(f.ctx, last); err != nil {
+			t.Fatal(err)
+		}
 		f.batch(0)
 		s := f.standing(ticket)
 		// A ticket is good for whole seconds: one signed at the last moment
@@ -242,6 +247,7 @@ func testEndIsRemembered(t *testing.T, impl Implementation) {
 		}
 		return s.State == queue.Waiting
 	})
+	f.wantState(last, queue.Left) // each in its own time
 }
 
 func testRestart(t *testing.T, impl Implementation) {
