@@ -131,9 +131,9 @@ func TestInstancesShareTheRate(t *testing.T) {
 	for _, instances := range []int{2, 5} {
 		t.Run(fmt.Sprint(instances), func(t *testing.T) {
 			t.Parallel()
-			const rate, run = 175.0, 4 * time.Second
+			const rate, run = 175.0, 30 * time.Second
 			l := newLine(t, url, rate)
-			tickets := enter(t, l, 1200)
+			tickets := enter(t, l, 6000)
 
 			ctx, cancel := context.WithTimeout(t.Context(), run)
 			defer cancel()
