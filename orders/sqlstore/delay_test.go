@@ -14,10 +14,13 @@ import (
 
 // TestDelayTakesNoLock holds one order in its test delay and places another of
 // the same product meanwhile. On MySQL the first is in its transaction by then;
-// SQLite's BEGIN is its lock, so there the delay comes before.
+// SQLite's BEGIN is its lock, so there the delay comes before. The store whose
+// only worker is held answers everything else meanwhile.
 func TestDelayTakesNoLock(t *testing.T) {
 	onEach(t, func(t *testing.T, opts Options) {
-		slow, quick := openStore(t, opts, logger.Discard), openStore(t, opts, logger.Discard)
+		quick := openStore(t, opts, logger.Discard)
+		opts.Workers = 1
+		slow := openStore(t, opts, logger.Discard)
 		product, err := slow.AddProduct(t.Context(), orders.Product{Name: "Lamp", Stock: 10})
 		if err != nil {
 			t.Fatal(err)
@@ -45,6 +48,14 @@ func TestDelayTakesNoLock(t *testing.T) {
 		// The same token is not held either.
 		if _, created, err := quick.Place(t.Context(), orders.Buyer{TokenID: "slow"}, cart); err != nil || !created {
 			t.Errorf("the delayed token: created %v, %v", created, err)
+		}
+		_, errOrder := slow.ByToken(t.Context(), "quick")
+		_, errProducts := slow.Products(t.Context())
+		_, errSummary := slow.Summary(t.Context())
+		_, errCancel := slow.CancelUnpaid(t.Context(), time.Hour, 10)
+		_, errAdd := slow.AddProduct(t.Context(), orders.Product{Name: "Chair"})
+		if err := errors.Join(errOrder, errProducts, errSummary, errCancel, errAdd, slow.Ping(t.Context())); err != nil {
+			t.Errorf("beside a delayed order: %v", err)
 		}
 		select {
 		case err := <-done:

@@ -1,5 +1,5 @@
-// Package sqlstore keeps products and orders in MySQL or MariaDB, or in one
-// SQLite file, through gorm.
+// Package sqlstore keeps products and orders in MySQL (8.0.16 or later) or
+// MariaDB (10.6 or later), or in one SQLite file, through gorm.
 //
 // # Connections
 //
