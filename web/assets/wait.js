@@ -71,7 +71,7 @@ function waiting(a) {
   $('position').textContent = number(a.position);
   $('waiting').textContent = number(a.waiting);
   const range = a.estimated_wait_range_ms;
-  $('estimate').textContent = range ? span(range[0], range[1]) : t('wait.measuring');
+  $('estimate').textContent = range ? span(range[0], range[1]) : a.reason === 'paused' ? '–' : t('wait.measuring');
   $('progress').value = progress(a);
   $('reason').hidden = !a.reason;
   $('reason').textContent = a.reason ? t(`wait.${a.reason}`) : '';
