@@ -33,8 +33,8 @@ func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 		return nil, err
 	}
 	a.onClose("Redis client", client.Close)
-	if err := client.Ping(ctx).Err(); err != nil {
-		return nil, fmt.Errorf("reaching Redis at %s: %w", a.cfg.Redis, err)
+	if err := redisqueue.Check(ctx, client); err != nil {
+		return nil, fmt.Errorf("using Redis at %s: %w", a.cfg.Redis, err)
 	}
 	return redisqueue.New(client, web.DefaultLine, opts)
 }
