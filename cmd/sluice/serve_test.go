@@ -102,6 +102,40 @@ func TestOperator(t *testing.T) {
 	v.beAdmitted(shop)
 }
 
+// A stop answers the order that is under way, and counts it, before it ends.
+func TestStopFinishesOrders(t *testing.T) {
+	t.Parallel()
+	data := "SLUICE_DATA=" + t.TempDir()
+	before := serveEmbedded(t, data, "SLUICE_ORDERS_TEST_DELAY=1s")
+	v := &visitor{t: t}
+	v.enter(before)
+	v.beAdmitted(before)
+
+	answered := make(chan int, 1)
+	go func() {
+		status, _ := v.order(before, 1)
+		answered <- status
+	}()
+	deadline := time.Now().Add(patience)
+	for busy := false; !busy; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the order does not begin")
+		}
+		_, line := call(t, http.MethodGet, before.admin+"/admin/api/lines/default", nil, "")
+		pool, _ := line["orders"].(map[string]any)
+		busy = pool["busy"] == 1.0
+	}
+	code := before.end()
+	if status := <-answered; status != http.StatusCreated || code != exitOK {
+		t.Errorf("the order under way got %d, exit %d", status, code)
+	}
+
+	after := serveEmbedded(t, data)
+	if _, sum := call(t, http.MethodGet, after.admin+"/admin/api/orders/summary", nil, ""); sum["orders"] != 1.0 {
+		t.Errorf("after the restart: %v", sum)
+	}
+}
+
 // Two instances share a line on Redis and a database; every step of every
 // visitor goes to the other one than the step before.
 func TestTwoInstances(t *testing.T) {
