@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/gofiber/fiber/v2"
+	"go.yaml.in/yaml/v3"
 )
 
 // The document and the routes must name the same operations, each on its
