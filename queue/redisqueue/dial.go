@@ -1,9 +1,12 @@
 package redisqueue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +25,8 @@ const (
 //	redis://user:pass@host:port/db and rediss:// (TLS)
 //	redis-cluster://user:pass@a:7000,b:7000,c:7000
 //	redis-sentinel://user:pass@a:26379,b:26379?master=name&db=0
+//
+// A missing port is 6379, or 26379 of a sentinel.
 //
 // Errors never contain the password.
 func Dial(raw string) (redis.UniversalClient, error) {
@@ -62,11 +67,10 @@ func dialMany(scheme, rest string) (redis.UniversalClient, error) {
 		pass, _ = info.User.Password()
 		rest = rest[at+1:]
 	}
-	addrs := strings.Split(strings.TrimSuffix(rest, "/"), ",")
-	for _, a := range addrs {
-		if !strings.Contains(a, ":") {
-			return nil, fmt.Errorf("redisqueue: %q is not host:port", a)
-		}
+	port := map[string]string{"redis-cluster": "6379", "redis-sentinel": "26379"}[scheme]
+	addrs, err := addresses(strings.TrimSuffix(rest, "/"), port)
+	if err != nil {
+		return nil, err
 	}
 	if scheme == "redis-cluster" {
 		return redis.NewClusterClient(&redis.ClusterOptions{
@@ -78,8 +82,28 @@ func dialMany(scheme, rest string) (redis.UniversalClient, error) {
 	if master == "" {
 		return nil, errors.New("redisqueue: a redis-sentinel URL needs ?master=name")
 	}
+	db, err := strconv.Atoi(cmp.Or(params.Get("db"), "0"))
+	if err != nil || db < 0 {
+		return nil, errors.New("redisqueue: db must be a number")
+	}
 	return redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: master, SentinelAddrs: addrs, Username: user, Password: pass, ContextTimeoutEnabled: true,
+		MasterName: master, SentinelAddrs: addrs, DB: db, Username: user, Password: pass, ContextTimeoutEnabled: true,
 		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolSize: poolSize,
 	}), nil
+}
+
+// addresses splits a list of hosts and gives those without a port the default.
+func addresses(list, port string) ([]string, error) {
+	addrs := strings.Split(list, ",")
+	for i, a := range addrs {
+		if !strings.Contains(a, ":") {
+			a = net.JoinHostPort(a, port)
+		}
+		host, p, err := net.SplitHostPort(a)
+		if err != nil || host == "" || p == "" {
+			return nil, fmt.Errorf("redisqueue: %q is not a host or host:port", addrs[i])
+		}
+		addrs[i] = a
+	}
+	return addrs, nil
 }
