@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -127,7 +128,7 @@ func newFixture(t testing.TB, s setup) *fixture {
 		}
 		f.orders = must(orders.NewService(store, *s.orders, log))(t)
 		cfg.Orders = f.orders
-		running.Go(func() error { defer sqlite.Close(); return f.orders.Run(ctx) })
+		running.Go(func() error { return errors.Join(f.orders.Run(ctx), sqlite.Close()) })
 	} else {
 		cfg.Role = RoleQueue
 	}

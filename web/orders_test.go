@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -199,10 +200,10 @@ type stubbornStore struct {
 	placing chan struct{} // where set, closed when Place begins to wait
 }
 
-func (s *stubbornStore) now() (error, chan struct{}) {
+func (s *stubbornStore) now() (gate chan struct{}, fail error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fail, s.gate
+	return s.gate, s.fail
 }
 
 func (s *stubbornStore) set(fail error, gate chan struct{}) {
@@ -212,7 +213,7 @@ func (s *stubbornStore) set(fail error, gate chan struct{}) {
 }
 
 func (s *stubbornStore) Place(ctx context.Context, b orders.Buyer, cart []orders.CartItem) (orders.Order, bool, error) {
-	fail, gate := s.now()
+	gate, fail := s.now()
 	if fail != nil {
 		return orders.Order{}, false, fail
 	}
@@ -226,28 +227,28 @@ func (s *stubbornStore) Place(ctx context.Context, b orders.Buyer, cart []orders
 }
 
 func (s *stubbornStore) Order(ctx context.Context, id string) (orders.Order, error) {
-	if fail, _ := s.now(); fail != nil {
+	if _, fail := s.now(); fail != nil {
 		return orders.Order{}, fail
 	}
 	return s.Store.Order(ctx, id)
 }
 
 func (s *stubbornStore) Summary(ctx context.Context) (orders.Summary, error) {
-	if fail, _ := s.now(); fail != nil {
+	if _, fail := s.now(); fail != nil {
 		return orders.Summary{}, fail
 	}
 	return s.Store.Summary(ctx)
 }
 
 func (s *stubbornStore) AddProduct(ctx context.Context, p orders.Product) (int64, error) {
-	if fail, _ := s.now(); fail != nil {
+	if _, fail := s.now(); fail != nil {
 		return 0, fail
 	}
 	return s.Store.AddProduct(ctx, p)
 }
 
 func (s *stubbornStore) Ping(ctx context.Context) error {
-	if fail, _ := s.now(); fail != nil {
+	if _, fail := s.now(); fail != nil {
 		return fail
 	}
 	return s.Store.Ping(ctx)
@@ -312,7 +313,7 @@ func TestInternalErrorTellsNothing(t *testing.T) {
 	inBubble(t, with, func(t *testing.T, f *fixture) {
 		id := f.product(10, "")
 		_, token := f.admitted()
-		store.set(fmt.Errorf("an unforeseen thing at /etc/secret"), nil)
+		store.set(errors.New("an unforeseen thing at /etc/secret"), nil)
 		a := f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).problem(500, "internal_error")
 		if strings.Contains(a.body, "secret") {
 			t.Error(a.body)

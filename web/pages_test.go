@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,7 +87,7 @@ func TestTexts(t *testing.T) {
 	used["admin.open"], used["admin.paused"] = true, true
 	for key := range there {
 		if !used[key] && !strings.HasPrefix(key, "time.") {
-			t.Error(fmt.Sprintf("nobody says %s", key))
+			t.Errorf("nobody says %s", key)
 		}
 	}
 }

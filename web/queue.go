@@ -101,7 +101,7 @@ func (s *Server) leave(c *fiber.Ctx) error {
 		defer cancel()
 		err = l.line.Leave(ctx, t)
 	}
-	if err != nil && !errors.Is(err, queue.ErrTicketExpired) && !errors.Is(err, queue.ErrEpoch) {
+	if err != nil && !errors.Is(err, queue.ErrTicketExpired) {
 		return queueError("leaving", err)
 	}
 	setCookie(c, l.cookie, "", 0)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"sluice/orders"
 )
 
 // serving runs the fixture's server on real listeners; these tests have real
@@ -34,7 +32,7 @@ func (f *fixture) serve(d Drain) *serving {
 	f.t.Cleanup(func() {
 		cancel()
 		select {
-		case <-s.done:
+		case <-s.done: //nolint:errcheck // judged by the test
 		case <-time.After(30 * time.Second):
 			f.t.Error("the server does not stop")
 		}
@@ -346,5 +344,3 @@ func TestServeEndsWhenAListenerBreaks(t *testing.T) {
 		t.Error("it goes on with one listener")
 	}
 }
-
-var _ orders.Store = (*stubbornStore)(nil)

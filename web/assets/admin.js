@@ -44,6 +44,7 @@ function choose(lines) {
 
 function show(l) {
   shown = l;
+  $('state').hidden = false;
   $('state').textContent = t(`admin.${l.state}`);
   $('state').className = `chip ${l.state}`;
   $('clock').textContent = new Date(l.server_time).toLocaleTimeString();
