@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,11 +292,34 @@ func TestMethodNotAllowed(t *testing.T) {
 	})
 }
 
+// leavingLine is a line whose store stops answering at some point.
+type leavingLine struct {
+	queue.Line
+	gone atomic.Bool
+}
+
+func (l *leavingLine) Snapshot(ctx context.Context) (queue.Snapshot, error) {
+	if l.gone.Load() {
+		return queue.Snapshot{}, queue.ErrUnavailable
+	}
+	return l.Line.Snapshot(ctx)
+}
+
 func TestReadiness(t *testing.T) {
 	deaf := func(l queue.Line) queue.Line { return deafLine{Line: l} }
 	inBubble(t, setup{line: deaf}, func(t *testing.T, f *fixture) {
 		f.admin("GET", "/readyz", "").want(503).golden("readyz_no_line")
 		f.admin("GET", "/healthz", "").want(200).golden("healthz")
+	})
+	t.Run("a line that goes away", func(t *testing.T) {
+		store := &leavingLine{}
+		wrap := func(l queue.Line) queue.Line { store.Line = l; return store }
+		inBubble(t, setup{line: wrap}, func(t *testing.T, f *fixture) {
+			f.admin("GET", "/readyz", "").want(200).golden("readyz")
+			store.gone.Store(true)
+			time.Sleep(staleAfter + time.Second) // virtual
+			f.admin("GET", "/readyz", "").want(200).golden("readyz_line_away")
+		})
 	})
 	t.Run("draining", func(t *testing.T) {
 		inBubble(t, setup{}, func(t *testing.T, f *fixture) {

@@ -18,34 +18,48 @@ func (s *Server) healthz(c *fiber.Ctx) error {
 }
 
 type health struct {
-	Status  string   `json:"status"`
+	Status string `json:"status"`
+	// Missing keeps the process from being ready, Away does not.
 	Missing []string `json:"missing,omitempty"`
+	Away    []string `json:"away,omitempty"`
 }
 
-// readyz says whether traffic should be sent here, and what is missing if not.
+// readyz says whether traffic should be sent here: from when the process has
+// seen its stores until it shuts down. A store that goes away afterwards does
+// not turn it off. Every process shares that store, so a balancer would take
+// all of them out, and with them the half that still works: those who wait need
+// no database, tokens that are out need no line, and everybody else is better
+// served by our 503 that says when to come back than by a balancer's.
 func (s *Server) readyz(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
-	if missing := s.missing(); len(missing) > 0 {
-		return reply(c, fiber.StatusServiceUnavailable, health{Status: "not ready", Missing: missing})
+	h := s.readiness()
+	if len(h.Missing) > 0 {
+		h.Status = "not ready"
+		return reply(c, fiber.StatusServiceUnavailable, h)
 	}
-	return reply(c, fiber.StatusOK, health{Status: "ready"})
+	return reply(c, fiber.StatusOK, h)
 }
 
-func (s *Server) missing() (missing []string) {
+func (s *Server) readiness() health {
+	h := health{Status: "ready"}
 	if s.draining.Load() {
-		missing = append(missing, "shutting down")
+		h.Missing = append(h.Missing, "shutting down")
 	}
 	for _, l := range s.lines {
-		if _, err := l.view(); err != nil {
-			missing = append(missing, "line "+l.id)
+		if _, seen := l.watch.View(); !seen {
+			h.Missing = append(h.Missing, "line "+l.id)
+		} else if l.watch.Age() >= staleAfter {
+			h.Away = append(h.Away, "line "+l.id)
 		}
 	}
 	if s.cfg.Orders != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 		defer cancel()
-		if err := s.cfg.Orders.Ready(ctx); err != nil {
-			missing = append(missing, "orders")
+		if _, err := s.cfg.Orders.Products(); err != nil {
+			h.Missing = append(h.Missing, "orders")
+		} else if err := s.cfg.Orders.Ready(ctx); err != nil {
+			h.Away = append(h.Away, "orders")
 		}
 	}
-	return missing
+	return h
 }

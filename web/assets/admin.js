@@ -52,7 +52,7 @@ function show(l) {
     ['admin.waiting', l.waiting], ['admin.inside', l.inside], ['admin.away', l.away],
     ['admin.admitted', l.admitted], ['admin.spent', l.spent], ['admin.expired', l.expired],
     ['admin.rate', l.rate], ['admin.moving', l.admitted_per_second],
-    ['admin.limitedBy', l.limited_by ?? '–'], ['admin.modeNow', l.mode],
+    ['admin.limitedBy', (l.limited_by ?? '–').replaceAll('_', ' ')], ['admin.modeNow', l.mode],
   ]);
   $('poolSection').hidden = !l.orders;
   $('product').hidden = !l.orders;
