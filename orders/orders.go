@@ -22,6 +22,8 @@ var (
 	ErrOtherLine = errors.New("orders: the product belongs to another line")
 	// ErrOverloaded means that no worker was free in time; nothing was done.
 	ErrOverloaded = errors.New("orders: no worker was free in time")
+	// ErrStopping means that the process is stopping; nothing was done.
+	ErrStopping = errors.New("orders: the process is stopping; nothing was done")
 	// ErrDatabase means that the database did not answer or refused the work.
 	ErrDatabase = errors.New("orders: the database is unavailable")
 	// ErrInvalid means that a request breaks a rule; its text says which.

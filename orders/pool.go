@@ -52,18 +52,19 @@ type Pool struct {
 	mu      sync.Mutex
 	busy    int        // guarded by mu; permits in use
 	waiting *list.List // guarded by mu; of *submission, oldest in front
-	closed  bool       // guarded by mu; nothing new is taken
+	stopped bool       // guarded by mu; nothing new is taken, and nobody waits
 	drained chan struct{}
 	record  record // guarded by mu
 }
 
 // submission is somebody waiting for a permit.
 type submission struct {
-	granted chan struct{} // closed, under the pool's mu, with the permit handed over
+	decided chan struct{} // closed, under the pool's mu, when it leaves the backlog
+	refusal error         // set before that; nil: a permit was handed over
 }
 
 // NewPool checks the options; it starts nothing. A pool takes work at once,
-// until the context of its [Pool.Run] ends.
+// until [Pool.Stop].
 func NewPool(opts PoolOptions, log *slog.Logger) (*Pool, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("order pool: %w", err)
@@ -79,10 +80,11 @@ func NewPool(opts PoolOptions, log *slog.Logger) (*Pool, error) {
 
 // Do waits for a worker and runs the work on it, with the caller's context.
 //
-// It returns [ErrOverloaded], and the work never ran and never will, when the
-// backlog is full, the deadline or ctx ended before a worker was free, or the
-// pool is stopping. Once a worker is free for it the work runs and Do returns
-// its result, however long it takes. A panic in the work is an error.
+// It returns [ErrOverloaded] when the backlog is full, or the deadline or ctx
+// ended before a worker was free, and [ErrStopping] when the pool stopped
+// before that; then the work never ran and never will. Once a worker is free
+// for it the work runs and Do returns its result, however long it takes. A
+// panic in the work is an error.
 func (p *Pool) Do(ctx context.Context, work func(context.Context) error) error {
 	arrived := time.Now()
 	if err := p.acquire(ctx); err != nil {
@@ -110,12 +112,12 @@ func (p *Pool) acquire(ctx context.Context) error {
 	if element == nil || err != nil {
 		return err
 	}
-	granted := element.Value.(*submission).granted
+	waiting := element.Value.(*submission)
 	deadline := time.NewTimer(p.opts.Deadline)
 	defer deadline.Stop()
 	select {
-	case <-granted:
-		return nil
+	case <-waiting.decided:
+		return waiting.refusal
 	case <-ctx.Done():
 		return p.abandon(element, fmt.Errorf("%w: %w", ErrOverloaded, context.Cause(ctx)))
 	case <-deadline.C:
@@ -128,9 +130,9 @@ func (p *Pool) enqueue(ctx context.Context) (*list.Element, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.closed:
+	case p.stopped:
 		p.record.refused++
-		return nil, fmt.Errorf("%w: stopping", ErrOverloaded)
+		return nil, ErrStopping
 	case ctx.Err() != nil:
 		p.record.refused++
 		return nil, fmt.Errorf("%w: %w", ErrOverloaded, context.Cause(ctx))
@@ -141,24 +143,25 @@ func (p *Pool) enqueue(ctx context.Context) (*list.Element, error) {
 		p.record.refused++
 		return nil, ErrOverloaded
 	}
-	element := p.waiting.PushBack(&submission{granted: make(chan struct{})})
+	element := p.waiting.PushBack(&submission{decided: make(chan struct{})})
 	p.record.backlogPeak = max(p.record.backlogPeak, p.waiting.Len())
 	return element, nil
 }
 
 // abandon gives up a place in the backlog, at once. If a permit was handed
-// over in the same moment the worker was in time, and the work runs.
+// over in the same moment the worker was in time, and the work runs; if the
+// pool stopped in the same moment, that stands.
 func (p *Pool) abandon(element *list.Element, because error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	waiting := element.Value.(*submission)
 	select {
-	case <-element.Value.(*submission).granted:
-		return nil
+	case <-waiting.decided:
+		return waiting.refusal
 	default:
 	}
 	p.waiting.Remove(element)
 	p.record.refused++
-	p.closeIfDrained()
 	return because
 }
 
@@ -170,7 +173,7 @@ func (p *Pool) release(arrived, started time.Time) {
 	p.record.done(now, started.Sub(arrived), now.Sub(started))
 	if front := p.waiting.Front(); front != nil {
 		p.waiting.Remove(front)
-		close(front.Value.(*submission).granted)
+		close(front.Value.(*submission).decided)
 		return
 	}
 	p.setBusy(p.busy - 1)
@@ -185,7 +188,7 @@ func (p *Pool) setBusy(n int) {
 
 // closeIfDrained is called with mu held.
 func (p *Pool) closeIfDrained() {
-	if !p.closed || p.busy > 0 || p.waiting.Len() > 0 {
+	if !p.stopped || p.busy > 0 {
 		return
 	}
 	select {
@@ -195,14 +198,27 @@ func (p *Pool) closeIfDrained() {
 	}
 }
 
-// Run waits until ctx ends, then takes nothing new, lets what runs or waits
-// come to its end, and returns nil.
+// Stop takes nothing new from now on and refuses everybody who waits, at once,
+// with [ErrStopping]. What runs goes on to its end. It does not wait for that,
+// [Pool.Run] does; to call it again changes nothing.
+func (p *Pool) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	for front := p.waiting.Front(); front != nil; front = p.waiting.Front() {
+		waiting := p.waiting.Remove(front).(*submission)
+		p.record.refused++
+		waiting.refusal = ErrStopping
+		close(waiting.decided)
+	}
+	p.closeIfDrained()
+}
+
+// Run waits until ctx ends, stops the pool, waits for what still runs, and
+// returns nil.
 func (p *Pool) Run(ctx context.Context) error {
 	<-ctx.Done()
-	p.mu.Lock()
-	p.closed = true
-	p.closeIfDrained()
-	p.mu.Unlock()
+	p.Stop()
 	<-p.drained
 	return nil
 }

@@ -178,34 +178,53 @@ func TestPoolSurvivesPanics(t *testing.T) {
 	}
 }
 
-func TestPoolDrains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, stop := runningPool(t, PoolOptions{Workers: 1, Backlog: 5, Deadline: 5 * time.Second})
-		var done, refused atomic.Int64
-		for range 4 { // one runs, one will, two wait for too long
-			go func() {
-				switch err := p.Do(t.Context(), sleepWork(4*time.Second)); {
-				case err == nil:
-					done.Add(1)
-				case errors.Is(err, ErrOverloaded):
-					refused.Add(1)
+// TestPoolStops has one at work and three waiting: the one goes on to its end,
+// the others are told in the same instant.
+func TestPoolStops(t *testing.T) {
+	for name, byContext := range map[string]bool{"by Stop": false, "by its context": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, stop := runningPool(t, PoolOptions{Workers: 1, Backlog: 5, Deadline: time.Minute})
+				var done, refused atomic.Int64
+				running := make(chan struct{})
+				go func() {
+					_ = p.Do(t.Context(), func(context.Context) error {
+						close(running)
+						time.Sleep(4 * time.Second)
+						done.Add(1)
+						return nil
+					})
+				}()
+				<-running
+				for range 3 {
+					go func() {
+						if err := p.Do(t.Context(), never(t)); errors.Is(err, ErrStopping) && !errors.Is(err, ErrOverloaded) {
+							refused.Add(1)
+						}
+					}()
 				}
-			}()
-		}
-		synctest.Wait()
-		stopped := make(chan struct{})
-		go func() { stop(); close(stopped) }()
-		synctest.Wait()
-		if err := p.Do(t.Context(), never(t)); !errors.Is(err, ErrOverloaded) {
-			t.Errorf("a newcomer to a stopping pool: %v", err)
-		}
-		start := time.Now()
-		<-stopped
-		synctest.Wait()
-		if done.Load() != 2 || refused.Load() != 2 || time.Since(start) != 8*time.Second {
-			t.Errorf("%d done and %d refused, drained in %v", done.Load(), refused.Load(), time.Since(start))
-		}
-	})
+				synctest.Wait()
+				start := time.Now()
+				stopped := make(chan struct{})
+				if !byContext {
+					p.Stop()
+					p.Stop() // changes nothing
+				}
+				go func() { stop(); close(stopped) }()
+				synctest.Wait()
+				if refused.Load() != 3 || p.Stats().Backlog != 0 || p.Stats().Refused != 3 || time.Since(start) != 0 {
+					t.Errorf("%d refused after %v, %+v", refused.Load(), time.Since(start), p.Stats())
+				}
+				if err := p.Do(t.Context(), never(t)); !errors.Is(err, ErrStopping) {
+					t.Errorf("a newcomer to a stopped pool: %v", err)
+				}
+				<-stopped
+				if done.Load() != 1 || time.Since(start) != 4*time.Second {
+					t.Errorf("%d done, drained in %v", done.Load(), time.Since(start))
+				}
+			})
+		})
+	}
 }
 
 // TestPoolUnderRaces lets deadlines, contexts and workers meet at the same

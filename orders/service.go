@@ -105,8 +105,15 @@ func (s *Service) OnCommitted(fn func(Buyer)) { s.committed = fn }
 // it lets the first request find the products. Errors: [ErrDatabase].
 func (s *Service) Refresh(ctx context.Context) error { return s.catalog.refresh(ctx) }
 
+// Stop takes no more orders from now on and refuses those that wait for a
+// worker, at once, with [ErrStopping]. Orders under way go on to their end, and
+// everything else works as before. Run does it when its context ends; a server
+// that drains its requests first calls it before that.
+func (s *Service) Stop() { s.pool.Stop() }
+
 // Run keeps the catalogue fresh and gives unpaid orders back until ctx ends;
-// then it takes no more orders, waits for those under way, and returns.
+// then it stops as [Service.Stop] does, waits for the orders under way, and
+// returns.
 func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group // its context is not needed: all three end with ctx
 	g.Go(func() error { return s.pool.Run(ctx) })
@@ -118,7 +125,8 @@ func (s *Service) Run(ctx context.Context) error {
 // Place makes the order, or finds the one that this token has made of the same
 // items; created tells which.
 //
-// Errors: [ErrInvalid], [ErrOverloaded], and those of [Store.Place].
+// Errors: [ErrInvalid], [ErrOverloaded], [ErrStopping], and those of
+// [Store.Place].
 func (s *Service) Place(ctx context.Context, b Buyer, cart []CartItem) (order Order, created bool, err error) {
 	if err := errors.Join(b.validate(), validateCart(cart)); err != nil {
 		return Order{}, false, err
