@@ -110,12 +110,24 @@ func serveEmbedded(t testing.TB, environ ...string) *instance {
 // call sends JSON and reads JSON.
 func call(t testing.TB, method, url string, header map[string]string, body string) (status int, answer map[string]any) {
 	t.Helper()
+	return send(t, method, "", url, header, body)
+}
+
+// callAs reads under another Host than the address.
+func callAs(t testing.TB, host, url string, header map[string]string) (status int, answer map[string]any) {
+	t.Helper()
+	return send(t, http.MethodGet, host, url, header, "")
+}
+
+func send(t testing.TB, method, host, url string, header map[string]string, body string) (status int, answer map[string]any) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Host = host // empty is the address itself
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,10 +143,13 @@ func TestBinary(t *testing.T) {
 	t.Run("a second signal quits", func(t *testing.T) {
 		t.Parallel()
 		cmd, out := begin(t, "SLUICE_DRAIN_DELAY=10m")
-		out.await(t, "Stop it")
+		admin := regexp.MustCompile(`(http://.*)/admin\n`).FindStringSubmatch(out.await(t, "Stop it"))[1]
 		signal(t, cmd)
 		// It counts as the second only once the first was taken.
-		time.Sleep(200 * time.Millisecond)
+		eventually(t, "the drain begins", func() bool {
+			status, _ := call(t, http.MethodGet, admin+"/readyz", nil, "")
+			return status == http.StatusServiceUnavailable
+		})
 		signal(t, cmd)
 		exit, ok := errors.AsType[*exec.ExitError](cmd.Wait())
 		if !ok || exit.ExitCode() != exitFailed {

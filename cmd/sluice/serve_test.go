@@ -220,39 +220,50 @@ func sharedStores(t *testing.T) []string {
 }
 
 // ownRedis claims one of the server's numbered databases: the service always
-// has the line "default", so tests at the same time need one each.
+// has the line "default", so tests at the same time need one each. It waits for
+// one: a claim that a killed test left behind ends by itself.
 func ownRedis(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(servicetest.Redis(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for deadline := time.Now().Add(2 * claimFor); time.Now().Before(deadline); time.Sleep(time.Second) {
+		for db := 1; db <= 12; db++ {
+			u.Path = fmt.Sprintf("/%d", db)
+			if claim(t, u.String()) {
+				return u.String()
+			}
+		}
+	}
+	t.Fatal("all of Redis' databases are claimed by other tests")
+	return ""
+}
+
+// claimFor is longer than any test here takes.
+const claimFor = 2 * time.Minute
+
+func claim(t *testing.T, url string) bool {
+	t.Helper()
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx := context.WithoutCancel(t.Context()) // also for the clean-up
-	for db := 1; db <= 12; db++ {
-		u.Path = fmt.Sprintf("/%d", db)
-		opts, err := redis.ParseURL(u.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		client := redis.NewClient(opts)
-		t.Cleanup(func() { _ = client.Close() })
-		// A claim that a killed test left behind ends by itself.
-		claimed, err := client.SetNX(ctx, "sluice-test:claim", t.Name(), 10*time.Minute).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !claimed {
-			continue
-		}
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { _ = client.Close() })
+	claimed, err := client.SetNX(ctx, "sluice-test:claim", t.Name(), claimFor).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claimed {
 		forget(ctx, t, client)
 		t.Cleanup(func() {
 			forget(ctx, t, client)
 			client.Del(ctx, "sluice-test:claim")
 		})
-		return u.String()
 	}
-	t.Fatal("all of Redis' databases are claimed by other tests")
-	return ""
+	return claimed
 }
 
 // forget deletes the lines in the claimed database, and nothing else.
