@@ -49,7 +49,8 @@ func (s State) Live() bool { return s == Waiting || s == Admitted }
 //   - A method that cannot reach its store returns an error that wraps
 //     [ErrUnavailable] and respects the context's deadline.
 //   - Order and expiry are decided on the store's clock alone.
-//   - Nothing is started in the background.
+//   - Nothing of it runs on when its calls have returned, but for the end of a
+//     call that its caller gave up.
 type Line interface {
 	// ID is the line's name.
 	ID() string
@@ -93,7 +94,8 @@ type Line interface {
 	// however many processes call. rate is in admissions per second. The
 	// batch is rate × time since the last batch, the fraction carried over,
 	// never more than two ticks' worth. Paused, RateOverride, MaxActive and
-	// Mode are read from the line's settings in the same step.
+	// Mode are read from the line's settings in the same step. A rate that
+	// [ValidRate] refuses is an error, and nothing happens.
 	Admit(ctx context.Context, rate float64) (Batch, error)
 
 	// Spend records that admissions were used for an order. A ticket that the

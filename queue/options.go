@@ -23,6 +23,9 @@ type Options struct {
 	Initial Settings
 }
 
+// MaxTick is the longest time between two batches.
+const MaxTick = 200 * time.Millisecond
+
 // DefaultOptions are the documented defaults.
 func DefaultOptions() Options {
 	return Options{
@@ -42,7 +45,7 @@ func (o Options) Validate() error {
 		value    time.Duration
 		min, max time.Duration
 	}{
-		{"tick", o.Tick, 10 * time.Millisecond, 10 * time.Second},
+		{"tick", o.Tick, 10 * time.Millisecond, MaxTick},
 		{"jitter", o.Jitter, 0, 10 * time.Minute},
 		{"admission_ttl", o.AdmissionTTL, time.Millisecond, 24 * time.Hour},
 		{"ticket_ttl", o.TicketTTL, time.Second, 30 * 24 * time.Hour},

@@ -19,8 +19,17 @@ const (
 // MaxMessage bounds an operator's message, in bytes.
 const MaxMessage = 1000
 
-// MaxRate bounds a rate override, in admissions per second.
-const MaxRate = 1_000_000
+// MaxRate bounds the rate, in admissions per second: with the longest tick it
+// is the largest batch a line's store is asked for in one step.
+const MaxRate = 10_000
+
+// ValidRate refuses what is no rate: below 0, infinite, or not a number.
+func ValidRate(perSecond float64) error {
+	if !(perSecond >= 0) || math.IsInf(perSecond, 1) {
+		return fmt.Errorf("queue: %v is not a rate", perSecond)
+	}
+	return nil
+}
 
 // Settings are what an operator decides about a line while it runs. They live
 // in the line's store, so that every process obeys within a second.
@@ -65,7 +74,7 @@ func (p Patch) Validate() error {
 		errs = append(errs, fmt.Errorf("mode must be %q or %q", ModeNormal, ModePassthrough))
 	}
 	if p.RateOverride != nil && *p.RateOverride != nil {
-		if r := **p.RateOverride; math.IsNaN(r) || r < 0 || r > MaxRate {
+		if r := **p.RateOverride; ValidRate(r) != nil || r > MaxRate {
 			errs = append(errs, fmt.Errorf("rate_override must be between 0 and %d per second, or null", MaxRate))
 		}
 	}

@@ -16,6 +16,9 @@ const mostPerBatch = 2000
 // Admit implements [queue.Line]. The arithmetic is that of redisqueue's
 // admit.lua, where it is explained.
 func (l *Line) Admit(_ context.Context, rate float64) (queue.Batch, error) {
+	if err := queue.ValidRate(rate); err != nil {
+		return queue.Batch{}, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, tick := l.now(), l.opts.Tick.Microseconds()
@@ -97,6 +100,9 @@ func (l *Line) expire(now int64) {
 		}
 		l.forget = l.forget[1:]
 	}
+	if len(l.aliases) > 0 && l.aliased <= now {
+		clear(l.aliases)
+	}
 }
 
 // end ends whatever a holder has.
@@ -125,7 +131,7 @@ func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
 }
 
 func (l *Line) rememberEnd(id string, state queue.State, now int64) {
-	until := now + l.opts.TicketTTL.Microseconds() + 1e6
+	until := now + l.remembered()
 	l.ended[id] = ending{state, until}
 	l.forget = append(l.forget, remembered{id, until})
 }
@@ -133,6 +139,15 @@ func (l *Line) rememberEnd(id string, state queue.State, now int64) {
 func (l *Line) endOf(id string, now int64) (queue.State, bool) {
 	e, ok := l.ended[id]
 	return e.state, ok && e.until > now
+}
+
+// remembered is how long ends and aliases are kept, in µs: a ticket signed until
+// now lives no longer than that.
+func (l *Line) remembered() int64 { return l.opts.TicketTTL.Microseconds() + 1e6 }
+
+func (l *Line) alias(id, earlier string, now int64) {
+	l.aliases[id] = earlier
+	l.aliased = now + l.remembered()
 }
 
 // earliest follows a second ticket to the one that holds the place.

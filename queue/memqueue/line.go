@@ -29,6 +29,7 @@ type Line struct {
 	ended    map[string]ending  // by ticket id
 	forget   []remembered       // ended, in the order in which they are forgotten
 	aliases  map[string]string  // ticket id → the earlier one of the same subject
+	aliased  int64              // µs; until when the aliases are remembered
 	batch    struct {
 		at    int64 // µs
 		carry float64
@@ -133,17 +134,17 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 	switch {
 	case h != nil && id != "" && id != h.ticketID:
 		if h.admission == nil && held.Place < h.place {
-			l.aliases[h.ticketID] = id
+			l.alias(h.ticketID, id, now)
 			l.unplace(h)
 			h.ticketID, h.place = id, held.Place
 		} else {
-			l.aliases[id] = h.ticketID
+			l.alias(id, h.ticketID, now)
 		}
 	case h == nil && id != "":
 		h = &holder{subject: subject, ticketID: id, place: held.Place}
 	case h == nil:
 		length := l.waiting.len()
-		if l.settings.MaxLength > 0 && length >= l.settings.MaxLength && !l.mayPass(length) {
+		if l.settings.MaxLength > 0 && length >= l.settings.MaxLength && !l.mayPass(entering, length) {
 			return queue.Standing{}, queue.ErrFull
 		}
 		h = &holder{subject: subject, ticketID: queue.NewID(), place: max(now, l.floor+1)}
@@ -152,7 +153,7 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 	if h.admission == nil {
 		l.floor = max(l.floor, h.place)
 		l.place(h)
-		if l.mayPass(l.waiting.rank(h.place)) {
+		if l.mayPass(entering, l.waiting.rank(h.place)) {
 			l.waiting.remove(h.place)
 			l.letIn(h, now, rand.Float64())
 		}
@@ -187,9 +188,9 @@ func (l *Line) unplace(h *holder) {
 
 // mayPass: in passthrough whoever enters goes straight in, if the cap on people
 // inside leaves room for them and for everybody in front of them.
-func (l *Line) mayPass(ahead int64) bool {
+func (l *Line) mayPass(entering bool, ahead int64) bool {
 	s := l.settings
-	return s.Mode == queue.ModePassthrough && !s.Paused &&
+	return entering && s.Mode == queue.ModePassthrough && !s.Paused &&
 		(s.MaxActive == 0 || int64(len(l.admitted))+ahead < s.MaxActive)
 }
 
@@ -217,6 +218,9 @@ func (l *Line) Leave(_ context.Context, t queue.Ticket) error {
 	now := l.now()
 	if t.Epoch < l.epoch {
 		return nil
+	}
+	if t.Epoch > l.epoch {
+		l.beginEpoch(t.Epoch)
 	}
 	id := l.earliest(t.ID)
 	// An old ticket must not end the place that its visitor has taken since.

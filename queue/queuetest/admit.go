@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -173,9 +174,21 @@ func testStall(t *testing.T, impl Implementation) {
 	}
 }
 
+// A rate that is none is refused, and the line goes on as before.
+func testNoRate(t *testing.T, impl Implementation) {
+	f := open(t, impl, options())
+	f.enterMany("v", 10)
+	for _, rate := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
+		if b, err := f.line.Admit(f.ctx, rate); err == nil || errors.Is(err, queue.ErrUnavailable) || len(b.Admitted) > 0 {
+			t.Errorf("a rate of %v: %+v, %v", rate, b, err)
+		}
+	}
+	f.admit(3)
+}
+
 func testExpiry(t *testing.T, impl Implementation) {
 	opts := options()
-	opts.AdmissionTTL = 200 * time.Millisecond
+	opts.AdmissionTTL = 2 * time.Second // longer than a slow machine needs for the steps before
 	opts.Initial.MaxActive = 2
 	f := open(t, impl, opts)
 	tickets := f.enterMany("v", 4)
@@ -233,6 +246,7 @@ func testSettings(t *testing.T, impl Implementation) {
 		t.Helper()
 		f.configure(p)
 		f.batch(rate) // the first one still owes for the time before the change
+		f.wait(f.opts.Tick)
 		b := f.batch(rate)
 		if b.LimitedBy != want || (len(b.Admitted) > 0) != some {
 			t.Fatalf("%d admitted, limited by %s; want %s, some: %v", len(b.Admitted), b.LimitedBy, want, some)
@@ -262,6 +276,14 @@ func testPassthrough(t *testing.T, impl Implementation) {
 	}
 	if again := f.enter("direct", &s.Ticket); again.Created || again.Admission != s.Admission {
 		t.Fatalf("entering again: %+v, want %+v", again, s)
+	}
+	// Who only asks does not move: the next batch takes in those who wait.
+	f.wantPosition(waiting[4], 5)
+	gone := waiting[0]
+	gone.Subject, gone.ID, gone.Place = "nobody knows", queue.NewID(), gone.Place-1
+	f.wantState(gone, queue.Waiting)
+	if err := f.line.Leave(f.ctx, gone); err != nil {
+		t.Fatal(err)
 	}
 	if s := f.enter(waiting[4].Subject, &waiting[4]); s.State != queue.Admitted || s.Created {
 		t.Fatalf("entering again from the line: %+v", s)

@@ -2,8 +2,11 @@ package queuetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/queue"
 )
@@ -13,7 +16,7 @@ import (
 // so that position 2 means exactly the old place and 3 the tail.
 func testReturn(t *testing.T, impl Implementation) {
 	opts := options()
-	opts.AdmissionTTL = 150 * time.Millisecond
+	opts.AdmissionTTL = 2 * time.Second // longer than a slow machine needs for the steps before
 	tests := []struct {
 		name string
 		// happens is what becomes of the visitor before the poll.
@@ -87,6 +90,18 @@ func testReturn(t *testing.T, impl Implementation) {
 				f.wantPosition(v, 2)
 				f.admit(2)
 				f.until("swept", func() bool { f.batch(0); return f.snapshot().Expired == 2 })
+			}},
+		{name: "left, by a ticket of a later epoch", pollErr: queue.ErrEpoch, enterCreates: true,
+			happens: func(f *fixture, v queue.Ticket) {
+				later := v
+				later.Epoch += 1000 // the store has forgotten a restart
+				if err := f.line.Leave(f.ctx, later); err != nil {
+					f.Fatal(err)
+				}
+				f.wantState(later, queue.Left)
+				// What waits below the epoch that is adopted is dead; others come.
+				f.enter("front", nil)
+				f.enter("behind", nil)
 			}},
 		{name: "other epoch", pollErr: queue.ErrEpoch, enterCreates: true,
 			happens: func(f *fixture, _ queue.Ticket) {
@@ -268,6 +283,23 @@ func testRestart(t *testing.T, impl Implementation) {
 		if _, err := client.Standing(f.ctx, tickets[1]); !errors.Is(err, queue.ErrEpoch) {
 			t.Fatalf("a ticket of the earlier epoch: %v", err)
 		}
+	}
+	// Several who restart it at the same moment agree on what they began.
+	var g errgroup.Group
+	epochs := make([]int64, 8)
+	for i := range epochs {
+		client := f.client()
+		g.Go(func() (err error) {
+			epochs[i], err = client.Restart(f.ctx)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	epoch = slices.Max(epochs)
+	if s := f.snapshot(); s.Epoch != epoch {
+		t.Fatalf("epoch %d, want %d", s.Epoch, epoch)
 	}
 	fresh := f.enter("v1", &tickets[1])
 	if !fresh.Created || fresh.Ticket.Epoch != epoch || fresh.Ticket.Place <= tickets[2].Place {

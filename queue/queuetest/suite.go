@@ -40,6 +40,7 @@ func Run(t *testing.T, impl Implementation) {
 		{"a slow rate still moves", testSlowRate},
 		{"a stall is not banked", testStall},
 		{"an unused admission expires", testExpiry},
+		{"what is no rate", testNoRate},
 		{"spending", testSpend},
 		{"pause, override and cap", testSettings},
 		{"passthrough", testPassthrough},

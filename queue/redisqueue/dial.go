@@ -40,6 +40,9 @@ func Dial(raw string) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, fmt.Errorf("redisqueue: the %s URL is malformed", scheme)
 		}
+		if _, err := addresses(o.Addr, ""); err != nil {
+			return nil, err
+		}
 		// Without this a context's deadline does not cut a command in flight.
 		o.ContextTimeoutEnabled = true
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolSize = dialTimeout, ioTimeout, ioTimeout, poolSize
@@ -56,6 +59,11 @@ func dialMany(scheme, rest string) (redis.UniversalClient, error) {
 	params, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, fmt.Errorf("redisqueue: the %s URL's parameters are malformed", scheme)
+	}
+	for name := range params {
+		if scheme != "redis-sentinel" || name != "master" && name != "db" {
+			return nil, fmt.Errorf("redisqueue: a %s URL has no parameter %q", scheme, name)
+		}
 	}
 	var user, pass string
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
@@ -100,7 +108,7 @@ func addresses(list, port string) ([]string, error) {
 			a = net.JoinHostPort(a, port)
 		}
 		host, p, err := net.SplitHostPort(a)
-		if err != nil || host == "" || p == "" {
+		if _, bad := strconv.ParseUint(p, 10, 16); err != nil || host == "" || bad != nil {
 			return nil, fmt.Errorf("redisqueue: %q is not a host or host:port", addrs[i])
 		}
 		addrs[i] = a

@@ -1,4 +1,30 @@
 package redisqueue
 
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What the tests outside of the package need of it.
+const (
+	MaxReads  = maxReads
+	IOTimeout = ioTimeout
+)
+
 // Keys are all keys of a line, for tests that wipe one.
 func Keys(line string) []string { return keysOf(line).all }
+
+// Reads is the readers' pipeline alone: a read, and whether one is on its way.
+func Reads(client redis.UniversalClient) (find func(context.Context, string) error, reading func() bool) {
+	r := &reads{client: client, key: "none"}
+	find = func(ctx context.Context, subject string) error {
+		_, err := r.find(ctx, subject)
+		return err
+	}
+	return find, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.running
+	}
+}

@@ -4,7 +4,7 @@ package redisqueue
 // so that a line lives in one slot of a cluster and its scripts may touch all
 // of it. No key expires unless said here.
 //
-//	meta     HASH  epoch, created, floor (the last place given, µs), settings,
+//	meta     HASH  epoch, floor (the last place given, µs), settings,
 //	               counters, and the ticker's batch_at (µs) and carry (permits)
 //	waiting  ZSET  member subject, score place (µs)
 //	away     ZSET  member subject, score place (µs): stopped polling, may return

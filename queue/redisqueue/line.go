@@ -68,6 +68,7 @@ func (l *Line) Standing(ctx context.Context, t queue.Ticket) (queue.Standing, er
 		return queue.Standing{}, unavailable("reading a position", err)
 	}
 	if r.found && r.place == t.Place {
+		t.IssuedAt, t.ExpiresAt = time.Time{}, time.Time{}
 		return queue.Standing{State: queue.Waiting, Ticket: t, Position: r.rank + 1, Length: r.length}, nil
 	}
 	return l.visit(ctx, t.Subject, &t, "")
@@ -152,6 +153,9 @@ func (l *Line) Spend(ctx context.Context, used []queue.Completion) error {
 
 // Admit implements [queue.Line].
 func (l *Line) Admit(ctx context.Context, rate float64) (queue.Batch, error) {
+	if err := queue.ValidRate(rate); err != nil {
+		return queue.Batch{}, err
+	}
 	reply, err := l.run(ctx, admitScript, "admitting", float(rate), l.opts.Tick.Microseconds(),
 		l.opts.Jitter.Milliseconds(), l.opts.AdmissionTTL.Milliseconds(), l.ticketTTL(), rand.Int32()).Slice()
 	if err != nil {
@@ -174,7 +178,11 @@ func (l *Line) Admit(ctx context.Context, rate float64) (queue.Batch, error) {
 
 // Restart implements [queue.Line].
 func (l *Line) Restart(ctx context.Context) (int64, error) {
-	epoch, err := l.run(ctx, restartScript, "restarting").Int64()
+	s, err := l.Snapshot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	epoch, err := l.run(ctx, restartScript, "restarting", s.Epoch).Int64()
 	if err != nil {
 		return 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,6 +99,26 @@ func TestRedisFellBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The floor alone: a newcomer must not get in front of a place given out.
+	given, err := line.Enter(ctx, "v", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	future := given.Ticket
+	future.Subject, future.ID, future.Place = "w", queue.NewID(), future.Place+time.Hour.Microseconds()
+	if _, err := line.Standing(ctx, future); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.HSet(ctx, meta, old).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := line.Snapshot(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := line.Enter(ctx, "x", nil); err != nil || s.Ticket.Place <= future.Place {
+		t.Fatalf("a newcomer got %+v, %v; want a place after %d", s, err, future.Place)
+	}
+
 	paused := true
 	want, err := line.Configure(ctx, queue.Patch{Paused: &paused})
 	if err != nil {
@@ -127,12 +148,7 @@ func TestRedisFellBack(t *testing.T) {
 // its context's deadline, with ErrUnavailable.
 func TestRedisSilent(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	client, err := redisqueue.Dial("redis://" + listener.Addr().String())
+	client, err := redisqueue.Dial(silent(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +161,8 @@ func TestRedisSilent(t *testing.T) {
 	for name, call := range map[string]func(context.Context) error{
 		"Enter":    func(ctx context.Context) error { _, err := line.Enter(ctx, "v", nil); return err },
 		"Standing": func(ctx context.Context) error { _, err := line.Standing(ctx, ticket); return err },
+		"Remove":   func(ctx context.Context) error { _, err := line.Remove(ctx, "v"); return err },
+		"MarkAway": func(ctx context.Context) error { return line.MarkAway(ctx, []string{"v"}) },
 		"Leave":    func(ctx context.Context) error { return line.Leave(ctx, ticket) },
 		"Admit":    func(ctx context.Context) error { _, err := line.Admit(ctx, 1); return err },
 		"Spend": func(ctx context.Context) error {
@@ -165,7 +183,51 @@ func TestRedisSilent(t *testing.T) {
 			if err := call(ctx); !errors.Is(err, queue.ErrUnavailable) {
 				t.Errorf("got %v, want ErrUnavailable", err)
 			}
-			t.Logf("after %s", time.Since(start))
+			// Twenty times the deadline, half of the socket's own timeout.
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("gave up after %s", took)
+			}
 		})
+	}
+}
+
+// silent is the URL of a server that takes connections and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return "redis://" + listener.Addr().String()
+}
+
+// Those who gave up while Redis was silent are not read for any more, so they
+// do not stand in front of those who come when it answers again.
+func TestAbandonedReadsAreDropped(t *testing.T) {
+	t.Parallel()
+	client, err := redisqueue.Dial(silent(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	find, reading := redisqueue.Reads(client)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 5 * redisqueue.MaxReads {
+		wg.Go(func() {
+			if err := find(ctx, "v"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	// The pipeline on its way ends with its own timeout; the four behind it must
+	// go with it, and not after one such timeout each.
+	for start := time.Now(); reading(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > 2*redisqueue.IOTimeout {
+			t.Fatal("it still reads for those who gave up")
+		}
 	}
 }

@@ -3,7 +3,9 @@ package redisqueue
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,11 +16,12 @@ const maxReads = 1000
 
 // reads puts the position reads of concurrent polls into shared pipelines: while
 // one is on its way, those who come meanwhile gather for the next. A single poll
-// goes at once. A goroutine runs only while there is something to read.
+// goes at once. A goroutine runs only while there is something to read, and a
+// pipeline for at most ioTimeout.
 //
-// go-redis has an auto-pipeliner. It was tried and dropped: its waits ignore the
-// context (16 s against a server that never answers), and a poll took 1.6 times
-// as long (BenchmarkStanding), having to ask for the length of the line each time.
+// go-redis has an auto-pipeliner, but its waits ignore the context (16 s against
+// a server that never answers), and a poll takes 1.6 times as long, having to ask
+// for the length of the line each time.
 type reads struct {
 	client redis.UniversalClient
 	key    string // of the sorted set
@@ -42,17 +45,19 @@ type read struct {
 	place   int64
 	length  int64
 	err     error
+	gone    atomic.Bool // nobody waits for it any more
 }
 
 // find reads where a subject stands, at the latest until ctx ends.
-func (r *reads) find(ctx context.Context, subject string) (read, error) {
+func (r *reads) find(ctx context.Context, subject string) (*read, error) {
 	one := &read{subject: subject}
 	b := r.add(one)
 	select {
 	case <-b.done:
-		return *one, one.err
+		return one, one.err
 	case <-ctx.Done():
-		return read{}, ctx.Err()
+		one.gone.Store(true)
+		return nil, ctx.Err()
 	}
 }
 
@@ -82,7 +87,12 @@ func (r *reads) run() {
 		b := r.pending[0]
 		r.pending = r.pending[1:]
 		r.mu.Unlock()
-		r.fill(b)
+		// While Redis is silent those who gave up must not pile up in front of
+		// those who come when it is back.
+		b.reads = slices.DeleteFunc(b.reads, func(one *read) bool { return one.gone.Load() })
+		if len(b.reads) > 0 {
+			r.fill(b)
+		}
 		close(b.done)
 	}
 }
@@ -103,7 +113,8 @@ func (r *reads) fill(b *batch) {
 	for i, one := range b.reads {
 		one.err = errors.Join(notNil(ranks[i].Err()), notNil(places[i].Err()), length.Err())
 		one.found = ranks[i].Err() == nil && places[i].Err() == nil
-		one.rank, one.place, one.length = ranks[i].Val(), int64(places[i].Val()), length.Val()
+		one.rank, one.place = ranks[i].Val(), int64(places[i].Val())
+		one.length = max(length.Val(), one.rank+1) // somebody may be let in between two reads
 	}
 }
 

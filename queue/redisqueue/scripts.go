@@ -25,6 +25,7 @@ var (
 	admitScript     = script("admit")
 	configureScript = script("configure")
 	restartScript   = script("restart")
+	snapshotScript  = script("snapshot")
 )
 
 func script(name string) *redis.Script {
@@ -68,11 +69,15 @@ func (l *Line) open(ctx context.Context) error {
 	return nil
 }
 
-// unavailable marks what Redis did not do. A script of ours that Redis refuses
-// to run (out of memory, read-only replica) is the same to the caller.
+// unavailable marks what Redis did not do: it was not reached, or it refuses for
+// now (out of memory, read-only replica, loading). A script that fails is a
+// mistake of ours or a damaged key; waiting does not help, so it is not marked.
 func unavailable(doing string, err error) error {
-	if errors.Is(err, queue.ErrUnavailable) {
+	switch text := err.Error(); {
+	case errors.Is(err, queue.ErrUnavailable):
 		return err
+	case strings.HasPrefix(text, "WRONGTYPE"), strings.HasPrefix(text, "ERR") && strings.Contains(text, "user_script"):
+		return fmt.Errorf("redisqueue: %s: %w", doing, err)
 	}
 	return fmt.Errorf("%w: %s: %w", queue.ErrUnavailable, doing, err)
 }

@@ -3,8 +3,7 @@ package redisqueue
 import (
 	"context"
 	"strconv"
-
-	"github.com/redis/go-redis/v9"
+	"time"
 
 	"sluice/queue"
 )
@@ -16,10 +15,7 @@ func (l *Line) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 	if err != nil {
 		return queue.Snapshot{}, err
 	}
-	l.mu.Lock()
-	behind := !ok || s.Epoch < l.known.epoch || s.Settings.Revision < l.known.settings.Revision
-	l.mu.Unlock()
-	if behind {
+	if !ok {
 		if err := l.open(ctx); err != nil {
 			return queue.Snapshot{}, err
 		}
@@ -30,41 +26,36 @@ func (l *Line) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 	return s, nil
 }
 
-// read reads the figures; ok is false when Redis does not have the line.
+// read reads the figures; ok is false when Redis knows less than this process.
 func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) {
-	var meta *redis.MapStringStringCmd
-	var waiting, inside, away *redis.IntCmd
-	var now *redis.TimeCmd
-	_, err = l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		meta = p.HGetAll(ctx, l.keys.meta)
-		waiting = p.ZCard(ctx, l.keys.waiting)
-		inside = p.ZCard(ctx, l.keys.inside)
-		away = p.ZCard(ctx, l.keys.away)
-		now = p.Time(ctx)
-		return nil
-	})
+	reply, err := l.run(ctx, snapshotScript, "reading the line").Slice()
 	if err != nil {
-		return queue.Snapshot{}, false, unavailable("reading the line", err)
+		return queue.Snapshot{}, false, err
 	}
-	m := meta.Val()
+	r := values(reply)
+	m := make(map[string]string, len(r)/2)
+	for i := 4; i+1 < len(r); i += 2 {
+		m[r.text(i)] = r.text(i + 1)
+	}
 	if len(m) == 0 {
 		return queue.Snapshot{}, false, nil
 	}
 	s = queue.Snapshot{
 		Line: l.id, Epoch: integer(m["epoch"]), Settings: settingsOf(m),
-		Waiting: waiting.Val(), Inside: inside.Val(), Away: away.Val(),
+		Waiting: r.int(1), Inside: r.int(2), Away: r.int(3),
 		Admitted: integer(m["admitted"]), Spent: integer(m["spent"]), Expired: integer(m["expired"]),
 		Dropped: decimal(m["dropped"]), Rate: decimal(m["rate"]), LimitedBy: queue.LimitedBy(m["limited_by"]),
-		At: now.Val(),
+		At: time.UnixMicro(r.int(0)),
 	}
+	floor := integer(m["floor"])
 	l.remember(func(k *memory) {
-		k.epoch = max(k.epoch, s.Epoch)
-		k.floor = max(k.floor, integer(m["floor"]))
+		ok = s.Epoch >= k.epoch && floor >= k.floor && s.Settings.Revision >= k.settings.Revision
+		k.epoch, k.floor = max(k.epoch, s.Epoch), max(k.floor, floor)
 		if s.Settings.Revision >= k.settings.Revision {
 			k.settings = s.Settings
 		}
 	})
-	return s, true, nil
+	return s, ok, nil
 }
 
 // Configure implements [queue.Line].

@@ -9,8 +9,8 @@
 -- O((k + x) log n) for k let in and x run out or forgotten, each bounded below
 if redis.call('EXISTS', meta) == 0 then return NOT_OPEN end
 
--- What one batch may hold at most: a script stops all of Redis while it runs,
--- and unpack() fails beyond about 8,000 values. 2,000 take about 8 ms.
+-- What one batch may hold at most (queue.MaxRate × the longest tick): a script
+-- stops all of Redis while it runs, and unpack() fails beyond about 8,000 values.
 local MOST = 2000
 
 local tick, jitter = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -83,7 +83,7 @@ for i, subject in ipairs(subjects) do
   local nbf = now_ms + math.floor(jitter * (i - 1 + math.random()) / #subjects)
   local exp = nbf + admission_ttl
   records[#records + 1] = ids[i]
-  records[#records + 1] = int(place) .. ':' .. int(now_ms) .. ':' .. int(nbf) .. ':' .. int(exp) .. ':' .. subject
+  records[#records + 1] = pack(place, nbf, exp, subject)
   expiries[#expiries + 1] = int(exp)
   expiries[#expiries + 1] = ids[i]
   reply[#reply + 1] = subject

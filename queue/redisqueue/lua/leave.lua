@@ -10,12 +10,10 @@ if redis.call('EXISTS', meta) == 0 then return NOT_OPEN end
 
 local subject, state, ticket_ttl, held = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 if held ~= '' then
-  if tonumber(ARGV[5]) < tonumber(redis.call('HGET', meta, 'epoch')) then return 0 end
-  local earlier = redis.call('HGET', aliases, held)
-  while earlier do
-    held = earlier
-    earlier = redis.call('HGET', aliases, held)
-  end
+  local epoch = tonumber(redis.call('HGET', meta, 'epoch'))
+  if tonumber(ARGV[5]) < epoch then return 0 end
+  if tonumber(ARGV[5]) > epoch then begin_epoch(ARGV[5]) end -- as in visit.lua
+  held = earliest(held)
   -- An old ticket must not end the place that its visitor has taken since.
   if end_of(held) then return 0 end
 end

@@ -10,7 +10,6 @@ local epoch, floor, revision = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(AR
 local created = redis.call('EXISTS', meta) == 0
 local have = redis.call('HMGET', meta, 'epoch', 'floor', 'revision')
 
-if created then redis.call('HSET', meta, 'created', int(now_us)) end
 if created or epoch > tonumber(have[1]) then begin_epoch(epoch) end
 if created or floor > tonumber(have[2]) then redis.call('HSET', meta, 'floor', int(floor)) end
 if created or revision > tonumber(have[3]) then

@@ -45,26 +45,35 @@ local function admission_of(id)
   return tonumber(place), tonumber(at), tonumber(nbf), tonumber(exp), subject
 end
 
+-- Packs an admission as admission_of reads it; times in ms.
+local function pack(place, nbf, exp, subject)
+  return int(place) .. ':' .. int(now_ms) .. ':' .. int(nbf) .. ':' .. int(exp) .. ':' .. subject
+end
+
 -- Ends the live admission of a ticket and forgets whose it was. O(log n).
 local function end_admission(id, subject, state, ttl_s)
   redis.call('HDEL', admitted, id)
   redis.call('ZREM', inside, id)
   if redis.call('HGET', tickets, subject) == id then redis.call('HDEL', tickets, subject) end
   remember_end(id, state, ttl_s)
-  redis.call('HINCRBY', meta, state, 1)
+  if state == 'spent' or state == 'expired' then redis.call('HINCRBY', meta, state, 1) end
 end
 
--- Lets one ticket in. O(log n).
-local function let_in(id, subject, place, nbf, ttl_ms)
-  redis.call('HSET', admitted, id, int(place) .. ':' .. int(now_ms) .. ':' .. int(nbf) .. ':' .. int(nbf + ttl_ms) .. ':' .. subject)
-  redis.call('ZADD', inside, int(nbf + ttl_ms), id)
-  redis.call('HINCRBY', meta, 'admitted', 1)
+-- Follows a second ticket of a visitor to the one that holds the place. O(1):
+-- a visitor has as many tickets as the store had losses.
+local function earliest(id)
+  local earlier = redis.call('HGET', aliases, id)
+  while earlier do
+    id = earlier
+    earlier = redis.call('HGET', aliases, id)
+  end
+  return id
 end
 
 -- Makes the epoch e and forgets everybody of the one before. Settings and the
 -- floor of places stay. UNLINK frees the memory outside of this script.
 local function begin_epoch(e)
   redis.call('UNLINK', waiting, away, tickets, admitted, inside, ended, aliases)
-  redis.call('HDEL', meta, 'admitted', 'spent', 'expired', 'left', 'removed', 'dropped', 'carry', 'rate', 'limited_by')
+  redis.call('HDEL', meta, 'admitted', 'spent', 'expired', 'dropped', 'carry', 'rate', 'limited_by')
   redis.call('HSET', meta, 'epoch', int(e))
 end

@@ -34,11 +34,7 @@ elseif held ~= '' and held_epoch < epoch then
 end
 
 if held ~= '' then
-  local earlier = redis.call('HGET', aliases, held)
-  while earlier do
-    held = earlier
-    earlier = redis.call('HGET', aliases, held)
-  end
+  held = earliest(held)
   local over = end_of(held)
   if over and not entering then return { over, 0, epoch, held } end
   if over then held = '' end
@@ -64,7 +60,7 @@ end
 -- In passthrough whoever enters goes straight in, if the cap on people inside
 -- leaves room for them and for everybody in front of them.
 local function may_pass(ahead)
-  if line[3] ~= 'passthrough' or line[4] == '1' then return false end
+  if not entering or line[3] ~= 'passthrough' or line[4] == '1' then return false end
   local cap = tonumber(line[5])
   return cap == 0 or redis.call('ZCARD', inside) + ahead < cap
 end
@@ -98,6 +94,8 @@ if not exp then
   redis.call('ZREM', waiting, subject)
   at, nbf = now_ms, now_ms + math.floor(jitter * tonumber(ARGV[6]))
   exp = nbf + admission_ttl
-  let_in(current, subject, place, nbf, admission_ttl)
+  redis.call('HSET', admitted, current, pack(place, nbf, exp, subject))
+  redis.call('ZADD', inside, int(exp), current)
+  redis.call('HINCRBY', meta, 'admitted', 1)
 end
 return { 'admitted', created, epoch, current, place, at, nbf, exp }
