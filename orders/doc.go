@@ -13,7 +13,8 @@
 //
 // A [Pool] has as many workers as it has database connections. Whoever finds
 // its backlog full, or waits longer than the deadline for a worker, is told
-// [ErrOverloaded] and nothing was done. However slow the database is, nothing
+// [ErrOverloaded] and nothing was done. One token has one order in the pool at a
+// time, however often it is repeated. However slow the database is, nothing
 // outside the pool waits for it. This package knows nothing of the line or of
 // admission: the token check stands in front of it, in package web.
 package orders

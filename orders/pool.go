@@ -86,8 +86,13 @@ func NewPool(opts PoolOptions, log *slog.Logger) (*Pool, error) {
 // for it the work runs and Do returns its result, however long it takes. A
 // panic in the work is an error.
 func (p *Pool) Do(ctx context.Context, work func(context.Context) error) error {
+	return p.doUntil(ctx, time.Now().Add(p.opts.Deadline), work)
+}
+
+// doUntil is Do for somebody whose wait began earlier.
+func (p *Pool) doUntil(ctx context.Context, until time.Time, work func(context.Context) error) error {
 	arrived := time.Now()
-	if err := p.acquire(ctx); err != nil {
+	if err := p.acquire(ctx, until); err != nil {
 		return err
 	}
 	started := time.Now()
@@ -107,13 +112,13 @@ func (p *Pool) guarded(ctx context.Context, work func(context.Context) error) (e
 	return work(ctx)
 }
 
-func (p *Pool) acquire(ctx context.Context) error {
+func (p *Pool) acquire(ctx context.Context, until time.Time) error {
 	element, err := p.enqueue(ctx)
 	if element == nil || err != nil {
 		return err
 	}
 	waiting := element.Value.(*submission)
-	deadline := time.NewTimer(p.opts.Deadline)
+	deadline := time.NewTimer(time.Until(until))
 	defer deadline.Stop()
 	select {
 	case <-waiting.decided:

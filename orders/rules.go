@@ -100,15 +100,24 @@ func imageURL(s string) bool {
 // Means tells whether the cart asks for what the order is of: the same
 // quantities of the same products, in any order.
 func (o Order) Means(cart []CartItem) bool {
-	if len(cart) != len(o.Items) {
+	ordered := make([]CartItem, len(o.Items))
+	for i, item := range o.Items {
+		ordered[i] = CartItem{ProductID: item.ProductID, Quantity: item.Quantity}
+	}
+	return sameItems(ordered, cart)
+}
+
+// sameItems compares carts that keep the rules: no product is in one twice.
+func sameItems(a, b []CartItem) bool {
+	if len(a) != len(b) {
 		return false
 	}
-	ordered := make(map[int64]int64, len(o.Items))
-	for _, item := range o.Items {
-		ordered[item.ProductID] = item.Quantity
+	quantity := make(map[int64]int64, len(a))
+	for _, item := range a {
+		quantity[item.ProductID] = item.Quantity
 	}
-	for _, item := range cart {
-		if ordered[item.ProductID] != item.Quantity {
+	for _, item := range b {
+		if quantity[item.ProductID] != item.Quantity {
 			return false
 		}
 	}

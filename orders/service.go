@@ -68,6 +68,7 @@ type Service struct {
 	store     Store
 	opts      Options
 	pool      *Pool
+	flights   flights
 	catalog   *catalog
 	sweeper   *sweeper
 	testDelay delay
@@ -97,8 +98,12 @@ func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
 	return s, nil
 }
 
-// OnCommitted names a function that is called after the commit of each new
-// order, on the buyer's request path: it must not block. Call it before Run.
+// OnCommitted names a function that is called for every committed order that
+// [Service.Place] or [Service.Repeat] makes or comes upon, on the buyer's
+// request path: it must not block. It is called at least once for an order
+// whose buyer asks again, also when the process that made it was killed before
+// it could report it; so its receiver must be idempotent. Call OnCommitted
+// before Run.
 func (s *Service) OnCommitted(fn func(Buyer)) { s.committed = fn }
 
 // Refresh reads the catalogue once. Run does it by itself; called before Run,
@@ -123,7 +128,10 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // Place makes the order, or finds the one that this token has made of the same
-// items; created tells which.
+// items; created tells which. Of all that ask with one token at the same time,
+// one is at work or in the backlog. The others wait for it, no longer than the
+// deadline in all, and share what it comes to if their cart means the same;
+// else they find the token spent, or try next if it came to nothing.
 //
 // Errors: [ErrInvalid], [ErrOverloaded], [ErrStopping], and those of
 // [Store.Place].
@@ -131,17 +139,36 @@ func (s *Service) Place(ctx context.Context, b Buyer, cart []CartItem) (order Or
 	if err := errors.Join(b.validate(), validateCart(cart)); err != nil {
 		return Order{}, false, err
 	}
-	err = s.pool.Do(ctx, func(ctx context.Context) (err error) {
-		order, created, err = s.store.Place(ctx, b, cart)
+	until := time.Now().Add(s.opts.Deadline)
+	for {
+		f, mine := s.flights.join(b.TokenID, cart)
+		if mine {
+			return s.fly(ctx, until, f, b)
+		}
+		if err := f.wait(ctx, until); err != nil {
+			return Order{}, false, err
+		}
+		if order, ok, err := f.answer(cart); ok {
+			return order, false, err
+		}
+	}
+}
+
+// fly sends an order through the pool and lands its flight.
+func (s *Service) fly(ctx context.Context, until time.Time, f *flight, b Buyer) (order Order, created bool, err error) {
+	defer s.flights.land(b.TokenID, f)
+	err = s.pool.doUntil(ctx, until, func(ctx context.Context) (err error) {
+		order, created, err = s.store.Place(ctx, b, f.cart)
 		return err
 	})
-	if err != nil {
-		return Order{}, false, err
-	}
-	if created {
+	if err == nil || errors.Is(err, ErrTokenSpent) {
 		s.committed(b)
 	}
-	return order, created, nil
+	if err != nil {
+		order, created = Order{}, false
+	}
+	f.order, f.err, f.known = order, err, err == nil || ctx.Err() == nil
+	return order, created, err
 }
 
 // Repeat answers for a token that may order nothing new any more: with the
@@ -159,6 +186,7 @@ func (s *Service) Repeat(ctx context.Context, b Buyer, cart []CartItem) (Order, 
 	if err != nil {
 		return Order{}, err
 	}
+	s.committed(b)
 	if !order.Means(cart) {
 		return Order{}, ErrTokenSpent
 	}
