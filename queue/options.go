@@ -19,7 +19,10 @@ type Options struct {
 	// TicketTTL is how long a ticket is good after it was signed, and how long
 	// the end of a ticket is remembered.
 	TicketTTL time.Duration
-	// Initial are the settings the line is born with (revision 0).
+	// Epoch is the highest one this process remembers of the line; 0 if none.
+	Epoch int64
+	// Initial are the settings the line is born with (revision 0), or those that
+	// this process remembers of it.
 	Initial Settings
 }
 
@@ -53,6 +56,9 @@ func (o Options) Validate() error {
 		if d.value < d.min || d.value > d.max {
 			errs = append(errs, fmt.Errorf("%s must be between %s and %s, not %s", d.name, d.min, d.max, d.value))
 		}
+	}
+	if o.Epoch < 0 {
+		errs = append(errs, errors.New("epoch must not be negative"))
 	}
 	s := o.Initial
 	if err := (Patch{Mode: &s.Mode, RateOverride: &s.RateOverride, MaxActive: &s.MaxActive, MaxLength: &s.MaxLength}).Validate(); err != nil {

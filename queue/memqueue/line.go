@@ -73,7 +73,7 @@ func New(lineID string, opts queue.Options) (*Line, error) {
 		return nil, fmt.Errorf("memqueue: line %s: %w", lineID, err)
 	}
 	l := &Line{id: lineID, opts: opts, born: time.Now(), settings: opts.Initial}
-	l.beginEpoch(0)
+	l.beginEpoch(opts.Epoch)
 	return l, nil
 }
 

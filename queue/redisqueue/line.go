@@ -46,7 +46,7 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 	return &Line{
 		id: lineID, opts: opts, client: client, keys: keys,
 		reads: &reads{client: client, key: keys.waiting},
-		known: memory{settings: opts.Initial},
+		known: memory{epoch: opts.Epoch, settings: opts.Initial},
 	}, nil
 }
 

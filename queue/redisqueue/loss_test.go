@@ -142,6 +142,19 @@ func TestRedisFellBack(t *testing.T) {
 	if s, err := other.Snapshot(ctx); err != nil || s.Settings != want || s.Epoch != epoch {
 		t.Fatalf("another process: %+v, %v", s, err)
 	}
+	// A process that remembers them puts them back into an empty Redis.
+	if err := client.Del(ctx, redisqueue.Keys(id)...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	opts := queue.DefaultOptions()
+	opts.Epoch, opts.Initial = epoch, want
+	restarted, err := redisqueue.New(client, id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := restarted.Snapshot(ctx); err != nil || s.Settings != want || s.Epoch != epoch {
+		t.Fatalf("after a restart and a loss: %+v, %v", s, err)
+	}
 }
 
 // A server that takes connections and never answers: every method gives up at
