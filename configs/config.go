@@ -2,9 +2,11 @@
 // defaults and rules, and how they are read.
 //
 // Defaults give way to the YAML file, the file to the environment (SLUICE_*),
-// the environment to flags. Nothing is guessed: an unknown key, a duplicate
-// key, a wrong type or a value out of range is a mistake, and [Load] reports
-// all of them at once, each with the place it came from.
+// the environment to flags. Nothing is guessed: a wrong type or a value out of
+// range is a mistake, in the file so is a key that is unknown or there twice, and
+// [Load] reports all of them at once, each with the place it came from. An unknown
+// variable is none, since others put their own into the environment; one that
+// looks like a slip of the pen is a warning.
 package configs
 
 import "time"
@@ -56,8 +58,8 @@ const (
 type Admin struct {
 	// Listen is the address of the operator page and API, metrics and health.
 	Listen string
-	// Token is what operators present as Bearer; required when Listen is not a
-	// loopback address.
+	// Token is what operators present as Bearer, at least 16 bytes; required when
+	// Listen is not a loopback address.
 	Token Secret
 	// Hosts are the Host headers believed besides the listen address.
 	Hosts []string
@@ -70,10 +72,13 @@ type Line struct {
 	Jitter       time.Duration // window over which a batch's not-before times are spread
 	AdmissionTTL time.Duration // how long an admission is good after its not-before
 	TicketTTL    time.Duration // how long a ticket is good
-	MaxLength    int64         // how many may wait; 0 is no limit
-	MaxActive    int64         // how many may be inside at once; 0 is no limit
-	PollBudget   float64       // polls/s this instance is willing to answer; 0 is no budget
-	InitialRate  float64       // admissions/s; 0 is workers ÷ assumed time × margin
+	// How many may wait, and how many be inside at once; 0 is no limit. A new
+	// line is born with these: one that is there keeps its own, which operators
+	// change.
+	MaxLength, MaxActive int64
+
+	PollBudget  float64 // polls/s this instance is willing to answer; 0 is no budget
+	InitialRate float64 // admissions/s; 0 is workers ÷ assumed time × margin
 }
 
 // Admission is how the rate is found.

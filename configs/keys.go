@@ -32,13 +32,20 @@ func (k key) env() string {
 
 const envPrefix = "SLUICE_"
 
+// Bounds of a line, which are package queue's; a test of cmd/sluice holds them
+// together.
+const (
+	maxTick = 200 * time.Millisecond
+	maxRate = 10_000 // admissions/s
+)
+
 // keys is the one list of what can be set; order is that of the printed
 // configuration.
 func keys(c *Config) []key {
 	return []key{
 		withFlag("listen", text("listen", &c.Listen, address)),
 		withFlag("admin", text("admin.listen", &c.Admin.Listen, address)),
-		text("admin.token", &c.Admin.Token, headerSafe),
+		text("admin.token", &c.Admin.Token, operatorToken),
 		list("admin.hosts", &c.Admin.Hosts, hostName),
 		withFlag("role", text("role", &c.Role, oneOf(RoleAll, RoleQueue, RoleOrders))),
 		withFlag("redis", text("redis", &c.Redis, redisURL)),
@@ -46,14 +53,14 @@ func keys(c *Config) []key {
 		withFlag("data", text("data", &c.Data, nonEmpty)),
 		text("secret", &c.Secret, secretRule),
 
-		duration("line.tick", &c.Line.Tick, 10*time.Millisecond, 10*time.Second),
+		duration("line.tick", &c.Line.Tick, 10*time.Millisecond, maxTick),
 		duration("line.jitter", &c.Line.Jitter, 0, 10*time.Minute),
-		duration("line.admission_ttl", &c.Line.AdmissionTTL, time.Millisecond, 24*time.Hour),
+		duration("line.admission_ttl", &c.Line.AdmissionTTL, time.Second, 24*time.Hour),
 		duration("line.ticket_ttl", &c.Line.TicketTTL, time.Second, 30*24*time.Hour),
 		whole("line.max_length", &c.Line.MaxLength, 0, 1_000_000_000),
 		whole("line.max_active", &c.Line.MaxActive, 0, 1_000_000_000),
 		number("line.poll_budget", &c.Line.PollBudget, 0, 1_000_000),
-		number("line.initial_rate", &c.Line.InitialRate, 0, 1_000_000),
+		number("line.initial_rate", &c.Line.InitialRate, 0, maxRate),
 
 		number("admission.margin", &c.Admission.Margin, 0.01, 1),
 
@@ -62,7 +69,7 @@ func keys(c *Config) []key {
 		duration("orders.deadline", &c.Orders.Deadline, time.Millisecond, 10*time.Minute),
 		duration("orders.assumed_time", &c.Orders.AssumedTime, time.Millisecond, 10*time.Minute),
 		duration("orders.pay_within", &c.Orders.PayWithin, time.Second, 30*24*time.Hour),
-		duration("orders.followup_ttl", &c.Orders.FollowupTTL, 0, 365*24*time.Hour),
+		duration("orders.followup_ttl", &c.Orders.FollowupTTL, time.Second, 365*24*time.Hour),
 		duration("orders.test_delay", &c.Orders.TestDelay, 0, time.Minute),
 
 		text("log.level", &c.Log.Level, oneOf("debug", "info", "warn", "error")),
@@ -94,14 +101,10 @@ func text[T ~string](path string, p *T, rule func(string) error) key {
 			if !ok {
 				return fmt.Errorf("must be text, not %s", kind(raw))
 			}
-			// An empty text is the same as not setting the key: compose files
-			// and manifests pass empty variables on.
-			if s != "" {
-				if err := rule(s); err != nil {
-					return err
-				}
-				*p = T(s)
+			if err := rule(s); err != nil {
+				return err
 			}
+			*p = T(s)
 			return nil
 		},
 		get: func() any { return shown(*p) },
@@ -159,9 +162,6 @@ func duration(path string, p *time.Duration, lo, hi time.Duration) key {
 			if !ok {
 				return fmt.Errorf("%s, not %s", form, kind(raw))
 			}
-			if s == "" {
-				return nil
-			}
 			d, err := time.ParseDuration(s)
 			if err != nil {
 				return errors.New(form)
@@ -188,9 +188,6 @@ func whole[T int | int64](path string, p *T, lo, hi T) key {
 			case uint64: // more than an int64 holds
 				return fmt.Errorf("must be between %d and %d", lo, hi)
 			case string:
-				if v == "" {
-					return nil
-				}
 				var err error
 				if n, err = strconv.ParseInt(v, 10, 64); err != nil {
 					return fmt.Errorf("must be a whole number between %d and %d", lo, hi)
@@ -220,9 +217,6 @@ func number(path string, p *float64, lo, hi float64) key {
 			case float64:
 				f = v
 			case string:
-				if v == "" {
-					return nil
-				}
 				var err error
 				if f, err = strconv.ParseFloat(v, 64); err != nil {
 					return fmt.Errorf("must be a number between %v and %v", plain(lo), plain(hi))

@@ -67,12 +67,15 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 				continue
 			}
 			raw := s.values.Get(k.path)
+			if raw == "" && s.emptyIsUnset {
+				continue
+			}
 			if err := k.set(raw); err != nil {
 				mistakes = append(mistakes, Mistake{Key: k.path, Value: k.show(raw), Origin: s.origin(k), Rule: err.Error()})
 			}
 		}
 	}
-	mistakes = append(mistakes, out.crossed()...)
+	mistakes = append(mistakes, out.crossed(mistakes)...)
 	if len(mistakes) > 0 {
 		return out, mistakes
 	}
@@ -83,6 +86,10 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 type source struct {
 	values *koanf.Koanf
 	origin func(key) string
+	// emptyIsUnset takes an empty text for a key that is not set: compose files
+	// and manifests pass empty variables on. On the command line somebody wrote
+	// it, to overrule what the other sources say.
+	emptyIsUnset bool
 }
 
 const delimiter = "."
@@ -104,7 +111,7 @@ func readFile(path string, table []key) (yamlFile, error) {
 		return yamlFile{}, fmt.Errorf("cannot be read: %w", err)
 	}
 	return yamlFile{
-		source:   source{values: k, origin: func(k key) string { return parser.origin(k.path) }},
+		source:   source{values: k, origin: func(k key) string { return parser.origin(k.path) }, emptyIsUnset: true},
 		mistakes: parser.mistakes,
 	}, nil
 }
@@ -136,7 +143,7 @@ func readEnv(environ []string, table []key) (source, []string, error) {
 	if err != nil {
 		return source{}, nil, fmt.Errorf("reading the environment: %w", err)
 	}
-	return source{values: k, origin: key.env}, warnings, nil
+	return source{values: k, origin: key.env, emptyIsUnset: true}, warnings, nil
 }
 
 func readFlags(flags *pflag.FlagSet, table []key) (source, error) {

@@ -93,6 +93,69 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A flag wins also when it is empty; an empty variable is one that is not set.
+func TestEmptyValues(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	yaml := "admin: {hosts: [a], token: ''}\ndatabase: mysql://u@file/shop\nline: {tick: 50ms, max_length: 5, initial_rate: 2}\n"
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{
+		"SLUICE_REDIS=redis://environment", "SLUICE_SECRET=", "SLUICE_DATABASE=", "SLUICE_ADMIN_HOSTS=",
+		"SLUICE_LINE_TICK=", "SLUICE_LINE_MAX_LENGTH=", "SLUICE_LINE_INITIAL_RATE=",
+	}
+	got, err := load(t, environ, "--config", file, "--redis", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Admin.Hosts = []string{"a"}
+	want.Database = "mysql://u@file/shop"
+	want.Line.Tick, want.Line.MaxLength, want.Line.InitialRate = 50*time.Millisecond, 5, 2
+	if !reflect.DeepEqual(got.Config, want) {
+		t.Errorf("got  %+v\nwant %+v", got.Config, want)
+	}
+	if got, err = load(t, nil, "--config", file, "--database="); err != nil || got.Database != "" {
+		t.Errorf("--database= leaves %q, %v", got.Database, err)
+	}
+}
+
+func TestStoreURLs(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{
+		"redis://h", "rediss://u:p%2F@h:1/2", "redis-cluster://u:p@a,b:7001", "redis-sentinel://a,b?db=1&master=m", "redis://u:p@ss@h",
+	} {
+		if err := redisURL(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"h:6379", "http://h", "redis://", "redis:///0", "redis://u:p@", "redis-sentinel://a",
+		"redis-cluster://u:hun?ter2@h", "redis-cluster://u:hun/ter2@h", "redis://u:hun#ter2@h",
+	} {
+		if err := redisURL(bad); err == nil || strings.Contains(err.Error(), "ter2") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	for _, good := range []string{
+		"mysql://u:p@h/n", "mysql://u:p%40@h:1/n_-1", "mysql://h/n?tls=preferred", "mysql://u:hun@ter2@[::1]:3306/n",
+	} {
+		if err := databaseURL(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"h/n", "postgres://h/n", "mysql:///n", "mysql://h", "mysql://h/", "mysql://h/a/b", "mysql://h/a$", "mysql://h:0/n",
+		"mysql://h:99999/n", "mysql://h:port/n", "mysql://h/n?charset=utf8", "mysql://h/n?tls=maybe", "mysql://u:hun/ter2@h/n",
+		"mysql://u:hun?ter2@h/n", "mysql://u:%zzter2@h/n",
+	} {
+		if err := databaseURL(bad); err == nil || strings.Contains(err.Error(), "ter2") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func TestDefaultsKeepTheRules(t *testing.T) {
 	t.Parallel()
 	var printed bytes.Buffer
@@ -181,7 +244,7 @@ func TestPrintedConfigHidesSecrets(t *testing.T) {
 	t.Parallel()
 	got, err := load(t, []string{
 		"SLUICE_SECRET=0123456789abcdef0123456789abcdef",
-		"SLUICE_ADMIN_TOKEN=hunter2",
+		"SLUICE_ADMIN_TOKEN=hunter2-and-sixteen-bytes",
 		"SLUICE_REDIS=redis://:hunter2@localhost:6379/1",
 		"SLUICE_DATABASE=mysql://sluice:hun@ter2@localhost:3306/shop?tls=true",
 	})

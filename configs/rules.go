@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,12 +44,19 @@ func address(s string) error {
 	return nil
 }
 
-// headerSafe is for a token that has to travel in an HTTP header.
-func headerSafe(s string) error {
+// minToken is as long as 128 random bits: whoever reaches the operator's
+// listener may try as many tokens as they like.
+const minToken = 16 // bytes
+
+// operatorToken is for a secret that has to travel in an HTTP header.
+func operatorToken(s string) error {
 	for _, r := range s {
 		if r <= ' ' || r > '~' {
 			return errors.New("must be printable ASCII without spaces")
 		}
+	}
+	if len(s) < minToken {
+		return fmt.Errorf("has %d bytes, and must have at least %d (make one with: openssl rand -hex 16)", len(s), minToken)
 	}
 	return nil
 }
@@ -59,17 +68,24 @@ func hostName(s string) error {
 	return nil
 }
 
-// redisURL checks the shape only; whether it can be reached shows at start.
+// redisURL checks the shape; cmd has the client that knows the rest check it
+// too. Whether it can be reached shows at start. Empty is none.
 func redisURL(s string) error {
-	scheme, rest, _ := strings.Cut(s, "://")
-	hosts := rest
-	if i := strings.IndexAny(hosts, "/?"); i >= 0 {
-		hosts = hosts[:i]
+	if s == "" {
+		return nil
 	}
+	scheme, rest, _ := strings.Cut(s, "://")
 	switch scheme {
 	case "redis", "rediss", "redis-cluster", "redis-sentinel":
 	default:
 		return errors.New("must begin with redis://, rediss://, redis-cluster:// or redis-sentinel://")
+	}
+	hosts, more := rest, ""
+	if i := strings.IndexAny(hosts, "/?#"); i >= 0 {
+		hosts, more = hosts[:i], hosts[i:]
+	}
+	if strings.Contains(more, "@") {
+		return errors.New("must have /, ?, # and @ in a password or parameter percent-encoded")
 	}
 	if hosts == "" || strings.HasSuffix(hosts, "@") {
 		return errors.New("must name a host")
@@ -80,13 +96,33 @@ func redisURL(s string) error {
 	return nil
 }
 
-var databaseShape = regexp.MustCompile(`^mysql://.*@?[^@/]+/[A-Za-z0-9_$-]{1,64}(\?.*)?$`)
+var schemaName = regexp.MustCompile(`^/[A-Za-z0-9_-]{1,64}$`)
 
+// databaseURL refuses what orders/sqlstore would: a URL that it cannot use is a
+// mistake here, and not a failure to start. Empty is none.
 func databaseURL(s string) error {
-	if !databaseShape.MatchString(s) {
-		return errors.New("must be mysql://user:password@host:port/name")
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "mysql" || u.Hostname() == "" || !schemaName.MatchString(u.Path) || !validPort(u.Port()) {
+		return errors.New("must be mysql://user:password@host:port/name, with special characters percent-encoded")
+	}
+	for name, values := range u.Query() {
+		if name != "tls" {
+			return fmt.Errorf("has the unknown parameter %q; there is tls", name)
+		}
+		if err := oneOf("true", "false", "skip-verify", "preferred")(values[0]); err != nil {
+			return fmt.Errorf("has a parameter tls that %w", err)
+		}
 	}
 	return nil
+}
+
+// validPort also takes none.
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return s == "" || err == nil && n > 0
 }
 
 func loopback(listen string) bool {
@@ -101,22 +137,46 @@ func loopback(listen string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// crossed are the rules between keys. A key whose own value was refused is
-// judged by its default here, which breaks none of them.
-func (c Config) crossed() []Mistake {
-	var out []Mistake
-	miss := func(key, rule string) { out = append(out, Mistake{Key: key, Rule: rule}) }
-	if c.Role != RoleAll && c.Redis == "" {
-		miss("redis", fmt.Sprintf("must be set when role is %s: the halves meet in it", c.Role))
+// crossed are the rules between keys. A rule is left out when one of its keys
+// has a mistake already: what that key is meant to be nobody knows, and its
+// default would be blamed for what somebody did set.
+func (c Config) crossed(already Mistakes) Mistakes {
+	var out Mistakes
+	// must adds the mistake to the first key.
+	must := func(holds bool, rule string, keys ...string) {
+		if !holds && !already.about(keys) {
+			out = append(out, Mistake{Key: keys[0], Rule: rule})
+		}
 	}
-	if c.Redis != "" && c.Secret == "" {
-		miss("secret", "must be set when redis is: every process must sign with the same one (make one with: openssl rand -hex 32)")
-	}
-	if !loopback(c.Admin.Listen) && c.Admin.Token == "" {
-		miss("admin.token", fmt.Sprintf("must be set when admin.listen is not a loopback address, and it is %s", c.Admin.Listen))
-	}
-	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.Admin.Listen && port != "0" {
-		miss("admin.listen", "must differ from listen")
-	}
+	must(c.Role == RoleAll || c.Redis != "",
+		fmt.Sprintf("must be set when role is %s: the halves meet in it", c.Role), "redis", "role")
+	must(c.Redis == "" || c.Secret != "",
+		"must be set when redis is: every process must sign with the same one (make one with: openssl rand -hex 32)", "secret", "redis")
+	must(loopback(c.Admin.Listen) || c.Admin.Token != "",
+		fmt.Sprintf("must be set when admin.listen is not a loopback address, and it is %s", c.Admin.Listen), "admin.token", "admin.listen")
+	_, port, _ := net.SplitHostPort(c.Listen)
+	must(c.Listen != c.Admin.Listen || port == "0", "must differ from listen", "admin.listen", "listen")
+
+	// A ticket that ends before its admission would be refused while its
+	// holder still may order.
+	longest := c.Line.Jitter + c.Line.AdmissionTTL
+	must(c.Line.TicketTTL >= longest,
+		fmt.Sprintf("must be at least line.jitter + line.admission_ttl, which is %s, and it is %s",
+			formatDuration(longest), formatDuration(c.Line.TicketTTL)),
+		"line.ticket_ttl", "line.jitter", "line.admission_ttl")
+	// Who may still pay must be able to.
+	must(c.Orders.FollowupTTL >= c.Orders.PayWithin,
+		fmt.Sprintf("must be at least orders.pay_within, which is %s, and it is %s",
+			formatDuration(c.Orders.PayWithin), formatDuration(c.Orders.FollowupTTL)),
+		"orders.followup_ttl", "orders.pay_within")
 	return out
+}
+
+// about reports whether one of the keys, or the section of one, has a mistake.
+func (m Mistakes) about(keys []string) bool {
+	return slices.ContainsFunc(m, func(mistake Mistake) bool {
+		return slices.ContainsFunc(keys, func(key string) bool {
+			return key == mistake.Key || strings.HasPrefix(key, mistake.Key+delimiter)
+		})
+	})
 }

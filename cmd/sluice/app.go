@@ -109,12 +109,14 @@ func (a *app) openLine(ctx context.Context) (queue.Line, *queue.Watch, error) {
 	return line, watch, nil
 }
 
-// rate is the first guess, until there is a measured one.
+// rate is the first guess, until there is a measured one: at most what a line
+// can be asked for.
 func (a *app) rate() admission.Rater {
 	if a.cfg.Line.InitialRate > 0 {
 		return admission.Fixed(a.cfg.Line.InitialRate)
 	}
-	return admission.Fixed(admission.FirstGuess(a.cfg.Orders.Workers, a.cfg.Orders.AssumedTime, a.cfg.Admission.Margin))
+	guess := admission.FirstGuess(a.cfg.Orders.Workers, a.cfg.Orders.AssumedTime, a.cfg.Admission.Margin)
+	return admission.Fixed(min(guess, queue.MaxRate))
 }
 
 // reportCompletions tells the line which admissions became orders.

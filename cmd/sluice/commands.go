@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sluice/configs"
+	"sluice/queue/redisqueue"
 )
 
 // version is set by the Makefile.
@@ -43,7 +46,7 @@ func newServe(environ []string) *cobra.Command {
 			"environment (line.tick is SLUICE_LINE_TICK).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := configs.Load(cmd.Flags(), environ)
+			loaded, err := load(cmd.Flags(), environ)
 			if err != nil {
 				return badConfig(err)
 			}
@@ -69,7 +72,7 @@ func newCheckConfig(environ []string) *cobra.Command {
 			"Every mistake is listed at once on standard error, with exit code 2.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, mistakes := configs.Load(cmd.Flags(), environ)
+			loaded, mistakes := load(cmd.Flags(), environ)
 			if err := loaded.WriteYAML(cmd.OutOrStdout()); err != nil {
 				return &failure{exitFailed, err}
 			}
@@ -111,6 +114,24 @@ func versionText() string {
 		return info.Main.Version
 	}
 	return "(unknown)"
+}
+
+// load reads the configuration. Of a Redis URL configs knows the shape only;
+// whatever else its client refuses is a mistake as well, and not a failure to
+// start.
+func load(flags *pflag.FlagSet, environ []string) (configs.Loaded, error) {
+	loaded, err := configs.Load(flags, environ)
+	mistakes, ok := errors.AsType[configs.Mistakes](err)
+	if err != nil && !ok || loaded.Redis == "" {
+		return loaded, err
+	}
+	client, refused := redisqueue.Dial(string(loaded.Redis)) // does not connect
+	if refused == nil {
+		return loaded, errors.Join(err, client.Close())
+	}
+	return loaded, append(mistakes, configs.Mistake{
+		Key: "redis", Value: strconv.Quote(loaded.Redis.String()), Rule: refused.Error(),
+	})
 }
 
 // badConfig puts all mistakes under one heading.

@@ -4,5 +4,5 @@ package main
 
 import "log/slog"
 
-// raiseFiles has nothing to raise: there is no such limit here.
-func raiseFiles(*slog.Logger) {}
+// warnOfFewFiles has nothing to warn of: there is no such limit here.
+func warnOfFewFiles(*slog.Logger) {}

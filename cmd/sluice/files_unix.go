@@ -11,20 +11,14 @@ import (
 // wantedFiles carries 10,000 visitors' connections, the stores', and some air.
 const wantedFiles = 12_000
 
-// raiseFiles raises the soft limit on open files to the hard one, and says so
-// when that is too low for a crowd: every connection is a file.
-func raiseFiles(log *slog.Logger) {
+// warnOfFewFiles says so when the limit on open files is too low for a crowd:
+// every connection is a file. Go's runtime has raised the soft limit to the hard
+// one by now.
+func warnOfFewFiles(log *slog.Logger) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		log.Warn("the limit on open files is unknown", "error", err)
 		return
-	}
-	if limit.Cur < limit.Max {
-		raised := limit
-		raised.Cur = limit.Max
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised); err == nil {
-			limit = raised
-		}
 	}
 	if limit.Cur < wantedFiles {
 		log.Warn(fmt.Sprintf("at most %d files may be open, so about as many connections are served at once; "+

@@ -4,17 +4,24 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
+
+	"sluice/configs"
+	"sluice/queue"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +61,7 @@ func TestBadUsage(t *testing.T) {
 
 func TestCheckConfig(t *testing.T) {
 	t.Parallel()
-	code, out, errs := command(t, []string{"SLUICE_ADMIN_TOKEN=hunter2"}, "check-config")
+	code, out, errs := command(t, []string{"SLUICE_ADMIN_TOKEN=hunter2-and-sixteen-bytes"}, "check-config")
 	if code != exitOK || errs != "" {
 		t.Errorf("exit %d, stderr %q", code, errs)
 	}
@@ -65,7 +72,7 @@ func TestCheckConfig(t *testing.T) {
 	code, out, errs = command(t, []string{"SLUICE_LINE_TICK=5ms", "SLUICE_LINE_TIKC=5ms"}, "check-config", "--role", "queue")
 	want := `sluice: warning: SLUICE_LINE_TIKC is not a variable of Sluice; did you mean SLUICE_LINE_TICK?
 sluice: 2 mistakes in the configuration:
-  line.tick = "5ms" (SLUICE_LINE_TICK): must be between 10ms and 10s
+  line.tick = "5ms" (SLUICE_LINE_TICK): must be between 10ms and 200ms
   redis: must be set when role is queue: the halves meet in it
 `
 	if code != exitUsage || errs != want {
@@ -73,6 +80,105 @@ sluice: 2 mistakes in the configuration:
 	}
 	if !strings.Contains(out, "role: queue\n") {
 		t.Errorf("the configuration is not printed beside its mistakes:\n%s", out)
+	}
+}
+
+// A URL that its store's client cannot use is a mistake in the configuration,
+// told by both commands, beside the others, before anything is opened.
+func TestStoreURLMistakes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ key, url string }{
+		{"redis", "redis://h:6379/abc"},
+		{"redis", "redis://u:hunter2@h:99999"},
+		{"redis", "redis://h:6379/0?colour=red"},
+		{"redis", "redis-cluster://u:hunter2@a:7000/3"},
+		{"redis", "redis-sentinel://a?notmaster=x"},
+		{"redis", "redis-sentinel://a?master=m&db=x"},
+		{"database", "mysql://u:hunter2@h:99999/shop"},
+		{"database", "mysql://u:hunter2@h/shop?charset=utf8"},
+	} {
+		environ := []string{
+			"SLUICE_" + strings.ToUpper(c.key) + "=" + c.url, "SLUICE_SECRET=" + strings.Repeat("k", 32),
+			"SLUICE_LOG_LEVEL=loud", "SLUICE_DATA=/dev/null/none",
+		}
+		for _, name := range []string{"check-config", "serve"} {
+			code, _, errs := command(t, environ, name)
+			if code != exitUsage || !strings.Contains(errs, "2 mistakes") || !strings.Contains(errs, "\n  "+c.key+" = \"") ||
+				!strings.Contains(errs, "\n  log.level = ") || strings.Contains(errs, "hunter2") {
+				t.Errorf("%s with %s: exit %d, stderr:\n%s", name, c.url, code, errs)
+			}
+		}
+	}
+}
+
+// What the configuration accepts, the parts that it is for accept as well.
+func TestBoundsAgree(t *testing.T) {
+	t.Parallel()
+	load := func(environ ...string) (configs.Config, error) {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		configs.Flags(flags)
+		loaded, err := configs.Load(flags, environ)
+		return loaded.Config, err
+	}
+	for name, environ := range map[string][]string{
+		"least": {
+			"SLUICE_LINE_TICK=10ms", "SLUICE_LINE_JITTER=0s", "SLUICE_LINE_ADMISSION_TTL=1s", "SLUICE_LINE_TICKET_TTL=1s",
+			"SLUICE_LINE_MAX_LENGTH=0", "SLUICE_LINE_MAX_ACTIVE=0",
+			"SLUICE_ORDERS_WORKERS=1", "SLUICE_ORDERS_BACKLOG=1", "SLUICE_ORDERS_DEADLINE=1ms", "SLUICE_ORDERS_PAY_WITHIN=1s",
+		},
+		"most": {
+			"SLUICE_LINE_TICK=" + queue.MaxTick.String(), "SLUICE_LINE_INITIAL_RATE=" + strconv.Itoa(queue.MaxRate),
+			"SLUICE_LINE_JITTER=10m", "SLUICE_LINE_ADMISSION_TTL=24h", "SLUICE_LINE_TICKET_TTL=720h",
+			"SLUICE_LINE_MAX_LENGTH=1000000000", "SLUICE_LINE_MAX_ACTIVE=1000000000",
+			"SLUICE_ORDERS_WORKERS=10000", "SLUICE_ORDERS_BACKLOG=1000000", "SLUICE_ORDERS_DEADLINE=10m",
+			"SLUICE_ORDERS_PAY_WITHIN=720h", "SLUICE_ORDERS_FOLLOWUP_TTL=8760h", "SLUICE_ORDERS_TEST_DELAY=1m",
+		},
+	} {
+		c, err := load(environ...)
+		if err := errors.Join(err, lineOptions(c.Line).Validate(), orderOptions(c.Orders).Validate()); err != nil {
+			t.Errorf("the %s: %v", name, err)
+		}
+	}
+	for _, beyond := range []string{
+		"SLUICE_LINE_TICK=" + (queue.MaxTick + 1).String(),
+		"SLUICE_LINE_INITIAL_RATE=" + strconv.Itoa(queue.MaxRate+1),
+	} {
+		if _, err := load(beyond); err == nil {
+			t.Errorf("%s was accepted", beyond)
+		}
+	}
+}
+
+// Whoever asks for a stop while the process still starts gets a clean one: here
+// Redis takes the connection and says nothing.
+func TestStopWhileStarting(t *testing.T) {
+	t.Parallel()
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			stop()
+		}
+	})
+	defer accepting.Wait()
+	defer func() { _ = silent.Close() }()
+
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"serve"}, []string{
+		"SLUICE_LISTEN=127.0.0.1:0", "SLUICE_ADMIN_LISTEN=127.0.0.1:0", "SLUICE_DATA=" + t.TempDir(),
+		"SLUICE_REDIS=redis://" + silent.Addr().String(), "SLUICE_SECRET=" + strings.Repeat("k", 32),
+	}, &out, &errs)
+	if code != exitOK || out.Len() > 0 || !strings.Contains(errs.String(), "stopped while starting") {
+		t.Errorf("exit %d, stdout %q, stderr:\n%s", code, out.String(), errs.String())
 	}
 }
 

@@ -13,11 +13,16 @@ import (
 	"sluice/web"
 )
 
-// serve runs the service until ctx ends and everything is drained.
+// serve runs the service until ctx ends and everything is drained. A stop that is
+// asked for while it starts is as clean as a later one.
 func serve(ctx context.Context, cfg configs.Config, stdout io.Writer, log *slog.Logger) error {
-	raiseFiles(log)
+	warnOfFewFiles(log)
 	a, err := newApp(ctx, cfg, log)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		log.Info("stopped while starting", "during", err)
+		return nil
+	case err != nil:
 		return err
 	}
 	if err := a.writeBanner(stdout); err != nil {

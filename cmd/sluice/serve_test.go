@@ -174,6 +174,40 @@ func TestTwoInstances(t *testing.T) {
 	}
 }
 
+// What an operator says to one instance is shown and obeyed by the other.
+func TestOperatorReachesEveryInstance(t *testing.T) {
+	t.Parallel()
+	shared := sharedStores(t)
+	a := serveEmbedded(t, shared...)
+	b := serveEmbedded(t, append(shared, "SLUICE_LINE_INITIAL_RATE=123")...) // tells whose batch was the last
+	const line = "/admin/api/lines/default"
+	if status, answer := call(t, http.MethodPatch, a.admin+line, nil, `{"paused":true,"message":"back at noon"}`); status != http.StatusOK {
+		t.Fatalf("pause: %d %v", status, answer)
+	}
+	v := &visitor{t: t}
+	v.enter(b)
+	eventually(t, "the other instance says that the line is paused, and why", func() bool {
+		answer := v.position(b)
+		return answer["reason"] == "paused" && answer["message"] == "back at noon"
+	})
+	// Both tick, and whoever is first in a tick stays it: b's turn comes when a
+	// has gone.
+	if code := a.end(); code != exitOK {
+		t.Fatalf("exit %d; log:\n%s", code, a.log)
+	}
+	eventually(t, "the other instance gives batches, and lets nobody in", func() bool {
+		_, figures := call(t, http.MethodGet, b.admin+line, nil, "")
+		return figures["rate"] == 123.0 && figures["limited_by"] == "paused" && figures["admitted"] == 0.0
+	})
+	if answer := v.position(b); answer["state"] != "waiting" {
+		t.Errorf("let in while paused: %v", answer)
+	}
+	if status, answer := call(t, http.MethodPatch, b.admin+line, nil, `{"paused":false}`); status != http.StatusOK {
+		t.Fatalf("resume: %d %v", status, answer)
+	}
+	v.beAdmitted(b)
+}
+
 // The halves as processes of their own, which meet only in Redis.
 func TestRoles(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,7 @@ func TestSettingsAreWired(t *testing.T) {
 	})
 	t.Run("line.ticket_ttl", func(t *testing.T) {
 		t.Parallel()
-		shop := serveEmbedded(t, "SLUICE_LINE_TICKET_TTL=1s")
+		shop := serveEmbedded(t, "SLUICE_LINE_TICKET_TTL=1s", "SLUICE_LINE_ADMISSION_TTL=1s")
 		pause(t, shop)
 		v := &visitor{t: t}
 		v.enter(shop)
@@ -88,7 +88,7 @@ func TestSettingsAreWired(t *testing.T) {
 	})
 	t.Run("orders.pay_within and orders.followup_ttl", func(t *testing.T) {
 		t.Parallel()
-		shop := serveEmbedded(t, "SLUICE_ORDERS_PAY_WITHIN=1s", "SLUICE_ORDERS_FOLLOWUP_TTL=0s", "SLUICE_LINE_ADMISSION_TTL=2s")
+		shop := serveEmbedded(t, "SLUICE_ORDERS_PAY_WITHIN=1s", "SLUICE_ORDERS_FOLLOWUP_TTL=1s", "SLUICE_LINE_ADMISSION_TTL=2s")
 		v := &visitor{t: t}
 		v.enter(shop)
 		v.beAdmitted(shop)

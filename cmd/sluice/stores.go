@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"sluice/configs"
 	"sluice/orders"
 	"sluice/orders/sqlstore"
 	"sluice/queue"
@@ -16,13 +17,7 @@ import (
 
 // newLine makes the line of this process, or joins the one on Redis.
 func (a *app) newLine(ctx context.Context) (queue.Line, error) {
-	opts := queue.DefaultOptions()
-	opts.Tick = a.cfg.Line.Tick
-	opts.Jitter = a.cfg.Line.Jitter
-	opts.AdmissionTTL = a.cfg.Line.AdmissionTTL
-	opts.TicketTTL = a.cfg.Line.TicketTTL
-	opts.Initial.MaxLength = a.cfg.Line.MaxLength
-	opts.Initial.MaxActive = a.cfg.Line.MaxActive
+	opts := lineOptions(a.cfg.Line)
 	if a.cfg.Redis == "" {
 		a.lineStore = "in this process (it ends with it)"
 		return memqueue.New(web.DefaultLine, opts)
@@ -37,6 +32,27 @@ func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 		return nil, fmt.Errorf("using Redis at %s: %w", a.cfg.Redis, err)
 	}
 	return redisqueue.New(client, web.DefaultLine, opts)
+}
+
+func lineOptions(c configs.Line) queue.Options {
+	opts := queue.DefaultOptions()
+	opts.Tick = c.Tick
+	opts.Jitter = c.Jitter
+	opts.AdmissionTTL = c.AdmissionTTL
+	opts.TicketTTL = c.TicketTTL
+	opts.Initial.MaxLength = c.MaxLength
+	opts.Initial.MaxActive = c.MaxActive
+	return opts
+}
+
+func orderOptions(c configs.Orders) orders.Options {
+	return orders.Options{
+		Workers:   c.Workers,
+		Backlog:   c.Backlog,
+		Deadline:  c.Deadline,
+		PayWithin: c.PayWithin,
+		TestDelay: c.TestDelay,
+	}
 }
 
 // openStore opens the configured database, or SQLite in the data folder.
@@ -71,13 +87,7 @@ func (a *app) openOrders(ctx context.Context) (*orders.Service, error) {
 			return nil, err
 		}
 	}
-	service, err := orders.NewService(store, orders.Options{
-		Workers:   a.cfg.Orders.Workers,
-		Backlog:   a.cfg.Orders.Backlog,
-		Deadline:  a.cfg.Orders.Deadline,
-		PayWithin: a.cfg.Orders.PayWithin,
-		TestDelay: a.cfg.Orders.TestDelay,
-	}, a.log)
+	service, err := orders.NewService(store, orderOptions(a.cfg.Orders), a.log)
 	if err != nil {
 		return nil, err
 	}
