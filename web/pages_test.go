@@ -1,6 +1,8 @@
 package web
 
 import (
+	"encoding/json"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +22,12 @@ func TestPages(t *testing.T) {
 			policy := a.header.Get("Content-Security-Policy")
 			if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 				t.Errorf("%s: policy %q", a.asked, policy)
+			}
+			path := strings.TrimPrefix(a.asked, "GET ")
+			for _, ask := range []func(string, string, string, ...string) answered{f.public, f.admin} {
+				if again := ask("GET", path, "", "If-None-Match: "+a.header.Get("ETag")); again.status != 404 && (again.status != 304 || again.body != "") {
+					t.Errorf("%s: %d, although it has not changed", a.asked, again.status)
+				}
 			}
 			if a.header.Get("X-Frame-Options") != "DENY" || a.header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("%s: headers %v", a.asked, a.header)
@@ -49,6 +57,57 @@ func TestAssetsAreCached(t *testing.T) {
 			if again.body != "" || again.header.Get("ETag") != a.header.Get("ETag") {
 				t.Errorf("%s: %v", name, again)
 			}
+		}
+	})
+}
+
+// What comes from a request or the database reaches a page as JSON that nothing
+// takes for a document, and its scripts put it into text and pictures only.
+func TestPagesRunNothingOfOthers(t *testing.T) {
+	runs := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|srcdoc|DOMParser|createContextualFragment|setHTML|` +
+		`\beval\b|\bFunction\(|setTimeout\(['"]|setInterval\(['"]|\bimport\(|javascript:|setAttribute\('(?:on|src|href|style)|\.href\s*=`)
+	source := regexp.MustCompile(`\.src\s*=[^;]*`)
+	for name, a := range assets {
+		if !strings.HasPrefix(a.kind, "text/javascript") {
+			continue
+		}
+		if found := runs.Find(a.body); found != nil {
+			t.Errorf("%s: %s", name, found)
+		}
+		for _, found := range source.FindAllString(string(a.body), -1) {
+			if !strings.HasSuffix(found, "= pictureAddress(address)") {
+				t.Errorf("%s: an address that nobody checked: %s", name, found)
+			}
+		}
+	}
+	inBubble(t, setup{orders: withOrders()}, func(t *testing.T, f *fixture) {
+		const hostile = `"'></script><script>alert(1)</script><img src=x onerror=alert(1)>` + "\u2028"
+		quoted := string(must(json.Marshal(hostile))(t))
+		f.admin("POST", "/admin/api/products", `{"name":`+quoted+`,"brand":`+quoted+`,"stock":1,"image_url":"/x?`+quoted[1:]+`}`, jsonType).want(201)
+		f.admin("PATCH", "/admin/api/lines/default", `{"message":`+quoted+`}`, jsonType).want(200)
+		var listed struct {
+			Products []struct{ Name, Brand string }
+		}
+		a := f.public("GET", "/products", "").want(200)
+		if a.into(&listed); listed.Products[0].Name != hostile || listed.Products[0].Brand != hostile {
+			t.Errorf("%+v", listed)
+		}
+		ticket := f.enter()
+		waiting := f.public("GET", "/queue/position", "", ticketHeader(ticket)).want(200)
+		if got := waiting.standing().Message; got != hostile {
+			t.Errorf("message %q", got)
+		}
+		for _, a := range []answered{a, waiting, f.public("GET", "/products/1", ""), f.public("GET", "/queue/status", ""), f.admin("GET", "/admin/api/lines", "")} {
+			if a.header.Get("Content-Type") != "application/json" || a.header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: %v", a.asked, a.header)
+			}
+		}
+		for _, address := range []string{"javascript:alert(1)", "JAVASCRIPT:alert(1)", " javascript:alert(1)", "java\\nscript:alert(1)", "data:text/html,x", "vbscript:x", "x.png"} {
+			f.admin("POST", "/admin/api/products", `{"name":"x","image_url":"`+address+`"}`, jsonType).problem(400, "invalid_request")
+		}
+		plain := f.public("GET", "/wait", "").body
+		if got := f.public("GET", "/wait?line="+url.QueryEscape(hostile), "").want(200).body; got != plain {
+			t.Error("the request shows in the page")
 		}
 	})
 }

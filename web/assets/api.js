@@ -30,7 +30,7 @@ function kept(name) {
     clear: () => sessionStorage.removeItem(key),
   };
 }
-export const wanted = kept('wanted'); // { product, line }
+export const wanted = kept('wanted'); // { product, line }: set by a click on Buy, ordered when the turn comes
 export const turn = kept('turn'); // { line, token, usableAt, expiresAt } in ms of this clock
 export const receipt = kept('receipt'); // the order
 export const journey = kept('journey'); // { entered, first, best } of the progress bar
@@ -47,3 +47,7 @@ export function turnOf(answer) {
 }
 
 export const lineQuery = (line) => (line && line !== 'default' ? `?line=${encodeURIComponent(line)}` : '');
+
+// pictureAddress is the address of a picture as shops may give it, or that of
+// our own where it is none.
+export const pictureAddress = (address) => (/^(https?:\/\/|\/|data:image\/)/.test(address) ? address : '/assets/icon.svg');

@@ -1,4 +1,4 @@
-import { call, lineQuery, receipt, sleep, turn, turnOf, wanted } from './api.js';
+import { call, lineQuery, pictureAddress, receipt, sleep, turn, turnOf, wanted } from './api.js';
 import { clock, money, number, say, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
@@ -11,12 +11,23 @@ setInterval(() => document.hidden || listProducts(), listEvery);
 setInterval(showTurn, 1000);
 showTurn();
 if (receipt.get()) showReceipt(receipt.get());
+// Also with a turn that is over: the page may have been left with an order on
+// its way, whose token still finds it.
 else if (turn.get() && wanted.get()) order();
 
 function make(tag, text, className) {
   const el = document.createElement(tag);
   if (text) el.textContent = text;
   if (className) el.className = className;
+  return el;
+}
+
+function picture(address, width, height) {
+  const el = make('img');
+  el.src = pictureAddress(address);
+  el.alt = '';
+  el.width = width;
+  el.height = height;
   return el;
 }
 
@@ -33,11 +44,6 @@ async function listProducts() {
 
 function card(p) {
   const el = make('article', '', 'panel product');
-  const picture = make('img');
-  picture.src = p.image_url || '/assets/icon.svg';
-  picture.alt = '';
-  picture.width = 320;
-  picture.height = 200;
   const facts = make('div', '', 'facts');
   facts.append(make('p', p.brand, 'soft small'), make('h2', p.name), make('p', money(p.price), 'price'));
   const foot = make('div', '', 'foot');
@@ -46,7 +52,7 @@ function card(p) {
   buy.setAttribute('aria-label', `${t('shop.buy')}: ${p.name}`);
   buy.addEventListener('click', () => start(p));
   foot.append(make('span', p.stock > 0 ? t('shop.stock', { n: number(p.stock) }) : t('shop.soldOut'), 'soft small'), buy);
-  el.append(picture, facts, foot);
+  el.append(picture(p.image_url, 320, 200), facts, foot);
   return el;
 }
 
@@ -57,6 +63,7 @@ async function start(p) {
   wanted.set({ product: p.product_id, line: p.line });
   const held = liveTurn();
   if (held && (!p.line || held.line === p.line)) return order();
+  turn.clear();
   await enter(p.line);
 }
 
@@ -69,14 +76,8 @@ async function enter(line) {
     turn.set(turnOf(body));
     return order();
   }
-  if (body.state === 'waiting') return void location.assign(waitPage(line));
+  if (body.state === 'waiting') return void location.assign(`/wait${lineQuery(line)}`);
   notice(body.code === 'queue_full' ? t('shop.lineFull') : t('shop.failed'), body.detail ?? '', again(line));
-}
-
-function waitPage(line) {
-  const query = new URLSearchParams({ product: wanted.get().product });
-  if (line) query.set('line', line);
-  return `/wait?${query}`;
 }
 
 // order places the order that is wanted with the turn at hand. The same token
@@ -86,10 +87,11 @@ async function order() {
   setBusy(true);
   notice(t('shop.ordering'));
   const { token, usableAt, line } = turn.get();
+  const { product } = wanted.get();
   await sleep(Math.max(0, usableAt - Date.now()));
   for (;;) {
     const { status, body, retryAfter } = await call('POST', '/orders', {
-      body: { items: [{ product_id: wanted.get().product, quantity: 1 }] },
+      body: { items: [{ product_id: product, quantity: 1 }] },
       headers: { Authorization: `Bearer ${token}` },
     });
     if (status === 0 || status === 503 || status === 425) {
@@ -125,9 +127,7 @@ function again(line) {
 
 function liveTurn() {
   const held = turn.get();
-  if (held && held.expiresAt > Date.now()) return held;
-  turn.clear();
-  return null;
+  return held && held.expiresAt > Date.now() ? held : null;
 }
 
 function showTurn() {
@@ -157,12 +157,7 @@ function notice(title, detail = '', ...actions) {
 function showReceipt(o) {
   const rows = o.items.map((item) => {
     const row = make('li');
-    const picture = make('img');
-    picture.src = item.image_url || '/assets/icon.svg';
-    picture.alt = '';
-    picture.width = 80;
-    picture.height = 50;
-    row.append(picture, make('span', `${item.quantity} × ${item.name}`, 'grow'), make('span', money(item.unit_price * item.quantity)));
+    row.append(picture(item.image_url, 80, 50), make('span', `${item.quantity} × ${item.name}`, 'grow'), make('span', money(item.unit_price * item.quantity)));
     return row;
   });
   const items = make('ul', '', 'receipt');

@@ -2,14 +2,11 @@ import { call, journey, lineQuery, sleep, turn, turnOf, wanted } from './api.js'
 import { number, say, span, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
-const params = new URLSearchParams(location.search);
-const line = params.get('line');
+const line = new URLSearchParams(location.search).get('line');
 const query = lineQuery(line);
 let timer = 0;
 
 say();
-const product = Number(params.get('product'));
-if (product > 0) wanted.set({ product, line });
 title('wait.joining');
 poll();
 
@@ -116,12 +113,18 @@ async function admitted(a) {
 function ended(state) {
   clearTimeout(timer);
   timer = 0;
+  // Used with what this tab wants still unanswered: the page was left with the
+  // order on its way. The shop asks for it again and shows the receipt.
+  if (state === 'spent' && turn.get() && wanted.get()) return location.replace('/');
   title(`wait.${state}`, `wait.${state}Lead`);
   $('line').hidden = true;
   $('reason').hidden = true;
   message('');
   journey.clear();
   turn.clear();
+  // Who missed their turn, or found the line full, still wants what they chose.
+  // After any other end a later turn must not order what nobody asked for again.
+  if (state !== 'expired' && state !== 'full') wanted.clear();
   $('enter').textContent = t(state === 'none' || state === 'full' ? 'wait.enter' : 'wait.again');
   buttons({ enter: true, back: true });
 }
