@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -253,7 +254,7 @@ func (s *Server) patchOrders(c *fiber.Ctx) error {
 		// Bounded first, so that it cannot overflow; the service allows less.
 		delay := time.Duration(min(max(*ms, -1), time.Hour.Milliseconds())) * time.Millisecond
 		if err := s.cfg.Orders.SetTestDelay(delay); err != nil {
-			return ordersError("setting the test delay", err)
+			return fmt.Errorf("web: setting the test delay: %w", err)
 		}
 	}
 	delay, _ := s.cfg.Orders.TestDelay()
@@ -263,11 +264,9 @@ func (s *Server) patchOrders(c *fiber.Ctx) error {
 }
 
 func (s *Server) ordersSummary(c *fiber.Ctx) error {
-	ctx, cancel := databaseContext()
-	defer cancel()
-	sum, err := s.cfg.Orders.Summary(ctx)
+	sum, err := s.cfg.Orders.Summary(context.Background())
 	if err != nil {
-		return ordersError("adding up the orders", err)
+		return fmt.Errorf("web: adding up the orders: %w", err)
 	}
 	byState := map[string]int64{string(orders.Pending): 0, string(orders.Cancelled): 0}
 	for state, n := range sum.ByState {
@@ -279,8 +278,4 @@ func (s *Server) ordersSummary(c *fiber.Ctx) error {
 		Revenue   int64            `json:"revenue"`
 		ByState   map[string]int64 `json:"by_state"`
 	}{sum.Orders, sum.ItemsSold, sum.Revenue, byState})
-}
-
-func databaseContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), databaseTimeout)
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,6 +90,7 @@ func TestRestartEmptiesTheLine(t *testing.T) {
 		f.enter()
 		f.admin("POST", "/admin/api/lines/default/restart", `{"x":1}`, jsonType).problem(400, "invalid_request")
 		waitingIs(t, f, 1)
+		f.admin("POST", "/admin/api/lines/nosuch/restart", `{}`, jsonType).problem(404, "line_not_found")
 		var line struct{ Waiting, Epoch int64 }
 		f.admin("POST", "/admin/api/lines/default/restart", "{}", jsonType).want(200).into(&line)
 		if line.Waiting != 0 || line.Epoch == 0 {
@@ -116,8 +118,13 @@ func TestTestDelay(t *testing.T) {
 	delayed.TestDelay = time.Second
 	inBubble(t, setup{orders: delayed}, func(t *testing.T, f *fixture) {
 		f.admin("PATCH", "/admin/api/orders", `{"test_delay_ms":20}`, jsonType).want(200).golden("admin_orders")
-		for _, body := range []string{`{"test_delay_ms":-1}`, `{"test_delay_ms":9223372036854775807}`, `{"test_delay_ms":"1"}`, `{"x":1}`} {
-			f.admin("PATCH", "/admin/api/orders", body, jsonType).problem(400, "invalid_request")
+		for body, detail := range map[string]string{
+			`{"test_delay_ms":-1}`: "between 0 and 1m0s", `{"test_delay_ms":60001}`: "between 0 and 1m0s",
+			`{"test_delay_ms":9223372036854775807}`: "between 0 and 1m0s", `{"test_delay_ms":"1"}`: "a whole number", `{"x":1}`: "not known",
+		} {
+			if a := f.admin("PATCH", "/admin/api/orders", body, jsonType).problem(400, "invalid_request"); !strings.Contains(a.body, detail) {
+				t.Errorf("%s: %s does not say %q", body, a.body, detail)
+			}
 		}
 		if d, _ := f.orders.TestDelay(); d != 20*time.Millisecond {
 			t.Errorf("delay %s", d)
@@ -355,6 +362,9 @@ func TestEveryProblemIsReachable(t *testing.T) {
 		}
 		if (p.status == 503 || p.status == 429 || p.status == 425) != (p.retry > 0) {
 			t.Errorf("%s: retry %s", p.code, p.retry)
+		}
+		if p.routine != slices.Contains([]string{"overloaded", "queue_full", "shutting_down"}, p.code) {
+			t.Errorf("%s: its cause is logged: %v", p.code, !p.routine)
 		}
 		if seen[p.err.Error()] {
 			t.Errorf("%v is there twice", p.err)

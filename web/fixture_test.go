@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 	if _, err := app.Test(httptest.NewRequest("GET", "/", nil)); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(wholeRun{m},
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		// A pool of connection workers looks every 10 s whether it was stopped.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
@@ -60,6 +61,7 @@ type setup struct {
 	orders *orders.Options                 // nil: the order side is not there
 	line   func(queue.Line) queue.Line     // wraps the default line
 	store  func(orders.Store) orders.Store // wraps the store
+	limits timeouts                        // the zero value: the default ones
 }
 
 // fixture is a server on a real in-process line and, where asked for, real
@@ -135,7 +137,7 @@ func newFixture(t testing.TB, s setup) *fixture {
 	if s.config != nil {
 		s.config(&cfg)
 	}
-	f.server = must(New(cfg))(t)
+	f.server = must(newServer(cfg, cmp.Or(s.limits, defaultTimeouts())))(t)
 	if err := f.watch.Refresh(ctx); err != nil && s.line == nil {
 		t.Fatal(err)
 	}
@@ -227,7 +229,9 @@ func ask(t testing.TB, app *fiber.App, method, target, body string, h ...string)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, target, err)
 	}
-	return answered{t: t, asked: method + " " + target[:min(len(target), 80)], status: res.StatusCode, header: res.Header, body: string(read), close: res.Close}
+	a := answered{t: t, asked: method + " " + target[:min(len(target), 80)], status: res.StatusCode, header: res.Header, body: string(read), close: res.Close}
+	keepsTheDocument(a, req)
+	return a
 }
 
 func (a answered) want(status int) answered {

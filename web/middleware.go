@@ -94,10 +94,11 @@ func requestID(sent string) string {
 	return sent
 }
 
-// sampled reports whether this request is logged.
+// sampled reports whether this request is logged. A 503 is no exception: while
+// a store is away every answer may be one, and fail logs the cause.
 func (s *Server) sampled(status int) bool {
 	n := uint64(s.cfg.AccessLogEvery)
-	return n > 0 && (s.requests.Add(1)%n == 0 || status >= fiber.StatusInternalServerError)
+	return n > 0 && (s.requests.Add(1)%n == 0 || status == fiber.StatusInternalServerError)
 }
 
 // logRequest writes one line of the access log. Headers and the query stay out
@@ -142,7 +143,7 @@ func (s *Server) takeOver(app *fiber.App, unmatched *routeMetrics) {
 		return fasthttp.RequestConfig{}
 	}
 	server.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
-		if c, ok := ctx.Conn().(*lingering); ok {
+		if c, ok := ctx.Conn().(*conn); ok {
 			c.linger.Store(true)
 		}
 		c := app.AcquireCtx(ctx)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+
+	"sluice/queue"
 )
 
 func TestRequestID(t *testing.T) {
@@ -51,6 +53,14 @@ func TestAccessLogIsSampled(t *testing.T) {
 		f.public("GET", "/broken", "").problem(500, "internal_error")
 		if got := strings.Count(f.log.String(), `"status":500`); got != 1 {
 			t.Error("an error was sampled away")
+		}
+		// While a store is away every answer may be a 503.
+		f.server.public.Get("/away", f.server.publicRouter().wrap("/away", func(*fiber.Ctx) error { return queue.ErrUnavailable }))
+		for range 30 {
+			f.public("GET", "/away", "").problem(503, "queue_unavailable")
+		}
+		if got := strings.Count(f.log.String(), `"status":503`); got != 3 {
+			t.Errorf("%d of 30 logged", got)
 		}
 	})
 }

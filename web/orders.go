@@ -98,10 +98,11 @@ func (s *Server) placeOrder(c *fiber.Ctx) error {
 		return s.repeatOrder(c, buyer, cart)
 	}
 	// No deadline here: the pool bounds the wait for a worker, and what a worker
-	// has taken is always awaited, so that nobody is told less than was done.
+	// has taken is always awaited, so that nobody is told less than was done. The
+	// service bounds everything else that it does in the database.
 	order, created, err := s.cfg.Orders.Place(context.Background(), buyer, cart)
 	if err != nil {
-		return ordersError("placing an order", err)
+		return fmt.Errorf("web: placing an order: %w", err)
 	}
 	status := fiber.StatusOK
 	if created {
@@ -118,7 +119,7 @@ func (s *Server) repeatOrder(c *fiber.Ctx, buyer orders.Buyer, cart []orders.Car
 		return admission.ErrTokenExpired
 	}
 	if err != nil {
-		return ordersError("repeating an order", err)
+		return fmt.Errorf("web: repeating an order: %w", err)
 	}
 	return replyOrder(c, fiber.StatusOK, order)
 }
@@ -131,7 +132,7 @@ func (s *Server) readOrder(c *fiber.Ctx) error {
 	id := strings.Clone(c.Params("order_id"))
 	order, err := s.cfg.Orders.Order(context.Background(), buyer, id)
 	if err != nil {
-		return ordersError("reading an order", err)
+		return fmt.Errorf("web: reading an order: %w", err)
 	}
 	return replyOrder(c, fiber.StatusOK, order)
 }
@@ -163,13 +164,4 @@ func replyOrder(c *fiber.Ctx, status int, o orders.Order) error {
 		OrderID: o.ID, State: string(o.State), Items: items, Discount: o.Discount, Total: o.Total,
 		CreatedAt: o.CreatedAt.UTC().Format(wireTime),
 	})
-}
-
-// ordersError says what was being done; a deadline of ours that passed means
-// that the database did not answer.
-func ordersError(doing string, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, orders.ErrDatabase) {
-		err = fmt.Errorf("%w: %w", orders.ErrDatabase, err)
-	}
-	return fmt.Errorf("web: %s: %w", doing, err)
 }

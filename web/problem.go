@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,13 +38,15 @@ var (
 )
 
 // problem is what an error means on the wire. detail is for those who call the
-// API; retry, where set, is when trying again makes sense.
+// API; retry, where set, is when trying again makes sense. routine is a 503
+// that a crowd or a stop explains: nothing is broken that should be logged.
 type problem struct {
-	err    error
-	status int
-	code   string
-	detail string
-	retry  time.Duration
+	err     error
+	status  int
+	code    string
+	detail  string
+	retry   time.Duration
+	routine bool
 }
 
 // problems is the one place that decides status and code. The first match wins.
@@ -82,9 +83,10 @@ var problems = []problem{
 
 	{err: admission.ErrTokenTooEarly, status: 425, code: "token_too_early", detail: "The token is not usable yet.", retry: time.Second},
 
-	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too many orders at once; nothing was done and the token is still good.", retry: time.Second},
+	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too many orders at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
+	{err: orders.ErrStopping, status: 503, code: "shutting_down", detail: "This server is stopping; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
-	{err: queue.ErrFull, status: 503, code: "queue_full", detail: "The line is full.", retry: 5 * time.Second},
+	{err: queue.ErrFull, status: 503, code: "queue_full", detail: "The line is full.", retry: 5 * time.Second, routine: true},
 	{err: orders.ErrDatabase, status: 503, code: "database_unavailable", detail: "The database does not answer right now. The token is still good.", retry: 2 * time.Second},
 }
 
@@ -172,21 +174,18 @@ func spread(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d)/2+1))
 }
 
-// fail answers with the problem that err means. Errors nobody foresaw are
-// logged with their cause; the client gets the request id to ask with.
+// fail answers with the problem that err means. What is broken is logged with
+// its cause: an error nobody foresaw, whose client gets the request id to ask
+// with, and a store that does not answer.
 func (s *Server) fail(c *fiber.Ctx, err error) {
 	p, known := problemOf(err)
-	if !known {
-		attrs := []slog.Attr{
-			slog.String("error", err.Error()),
-			slog.String("method", strings.Clone(c.Method())),
-			slog.String("route", strings.Clone(c.Route().Path)),
-			slog.String("request_id", string(c.Response().Header.Peek(headerRequestID))),
+	switch {
+	case !known:
+		s.logCause(c, slog.LevelError, "internal error", err)
+	case p.status == fiber.StatusServiceUnavailable && !p.routine:
+		if leftOut, due := s.causes.due(p.code, time.Now()); due {
+			s.logCause(c, slog.LevelWarn, "not available", err, slog.String("code", p.code), slog.Int("left_out", leftOut))
 		}
-		if p := (*panicked)(nil); errors.As(err, &p) {
-			attrs = append(attrs, slog.String("stack", string(p.stack)))
-		}
-		s.log.LogAttrs(context.Background(), slog.LevelError, "internal error", attrs...)
 	}
 	writeProblem(c, p)
 }

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
@@ -27,7 +29,7 @@ func product(p orders.Product) productJSON {
 func (s *Server) products(c *fiber.Ctx) error {
 	list, err := s.cfg.Orders.Products()
 	if err != nil {
-		return ordersError("listing products", err)
+		return fmt.Errorf("web: listing products: %w", err)
 	}
 	out := struct {
 		Products []productJSON `json:"products"`
@@ -46,7 +48,7 @@ func (s *Server) product(c *fiber.Ctx) error {
 	}
 	p, err := s.cfg.Orders.Product(id)
 	if err != nil {
-		return ordersError("finding a product", err)
+		return fmt.Errorf("web: finding a product: %w", err)
 	}
 	c.Set(fiber.HeaderCacheControl, publicCache)
 	return reply(c, fiber.StatusOK, product(p))
@@ -69,13 +71,11 @@ func (s *Server) addProduct(c *fiber.Ctx) error {
 	if _, known := s.byID[req.Line]; req.Line != "" && !known {
 		return explain(errInvalidRequest, "There is no line of this name.")
 	}
-	ctx, cancel := databaseContext()
-	defer cancel()
-	id, err := s.cfg.Orders.AddProduct(ctx, orders.Product{
+	id, err := s.cfg.Orders.AddProduct(context.Background(), orders.Product{
 		Name: req.Name, Brand: req.Brand, Price: req.Price, Stock: req.Stock, ImageURL: req.ImageURL, Line: req.Line,
 	})
 	if err != nil {
-		return ordersError("adding a product", err)
+		return fmt.Errorf("web: adding a product: %w", err)
 	}
 	return reply(c, fiber.StatusCreated, struct {
 		ProductID int64 `json:"product_id"`

@@ -1,19 +1,15 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"golang.org/x/sync/errgroup"
 
 	"sluice/admission"
 	"sluice/orders"
@@ -34,14 +30,6 @@ const (
 	maxBody   = 64 << 10 // bytes
 	maxHeader = 16 << 10 // bytes; fasthttp reads a header into one buffer of this size
 
-	// readTimeout is for one whole request: time enough for a phone on a bad
-	// connection to send 64 KiB, and the end of clients that send a byte a second.
-	readTimeout = 15 * time.Second
-	// idleTimeout outlasts the longest interval a visitor is told (60 s), so
-	// that a poll finds its connection still open.
-	idleTimeout = 75 * time.Second
-	// writeTimeout is for one small answer to a client that does not read.
-	writeTimeout = 15 * time.Second
 	// concurrency is how many connections one listener serves. Beyond it
 	// fasthttp closes them without a useful answer, so it is far above what file
 	// descriptors and memory (about 25 KiB each) allow.
@@ -49,11 +37,28 @@ const (
 	// queueTimeout bounds a call of the line: whoever waits in front of a
 	// screen is better served by a prompt 503 that says when to ask again.
 	queueTimeout = 2 * time.Second
-	// databaseTimeout bounds a read of the operator in the database.
-	databaseTimeout = 10 * time.Second
 	// staleAfter is the age at which a line's view no longer counts as live.
 	staleAfter = 3 * time.Second
 )
+
+// timeouts bound how long a client may keep a connection busy, or idle.
+type timeouts struct {
+	// read is for one whole request: time enough for a phone on a bad
+	// connection to send 64 KiB, and the end of clients that send a byte a second.
+	read time.Duration
+	// idle outlasts the longest interval a visitor is told (60 s), so that a
+	// poll finds its connection still open.
+	idle time.Duration
+	// write is for one answer to a client that does not read.
+	write time.Duration
+	// last is what clients have, once no more connections are taken, to send
+	// the rest of a request and to read an answer.
+	last time.Duration
+}
+
+func defaultTimeouts() timeouts {
+	return timeouts{read: 15 * time.Second, idle: 75 * time.Second, write: 15 * time.Second, last: 2 * time.Second}
+}
 
 // Line is a line and the watch this process keeps of it.
 type Line struct {
@@ -88,10 +93,11 @@ type Config struct {
 	// AdminHosts are further Host values under which operators reach it, as
 	// "name" (any port) or "name:port".
 	AdminHosts []string
-	// AccessLogEvery logs one request in n, and every answer of 500 and above;
-	// 0 logs no requests.
+	// AccessLogEvery logs one request in n, and every answer of 500; 0 logs no
+	// requests.
 	AccessLogEvery int
-	// Log receives the access log and internal errors; nil discards them.
+	// Log receives the access log, internal errors and the causes of 503s; nil
+	// discards them.
 	Log *slog.Logger
 }
 
@@ -129,26 +135,19 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Drain is how a server stops. The zero value stops at once, waiting for nothing.
-type Drain struct {
-	// Delay is how long, after readiness turned off, requests are still taken:
-	// the time a load balancer needs to notice.
-	Delay time.Duration
-	// Timeout is how long, after that, answers in the making may take.
-	Timeout time.Duration
-}
-
 // Server is the two HTTP applications of one process.
 type Server struct {
-	cfg   Config
-	log   *slog.Logger
-	lines []*line // in the order of their ids
-	byID  map[string]*line
+	cfg      Config
+	timeouts timeouts
+	log      *slog.Logger
+	lines    []*line // in the order of their ids
+	byID     map[string]*line
 
 	public, admin *fiber.App
 	metrics       *metrics
 	hosts         *allowedHosts
 	adminToken    []byte // SHA-256 of it; empty when none is set
+	causes        causes
 	requests      atomic.Uint64
 	draining      atomic.Bool
 }
@@ -162,7 +161,9 @@ type line struct {
 }
 
 // New builds the applications; it starts nothing.
-func New(cfg Config) (*Server, error) {
+func New(cfg Config) (*Server, error) { return newServer(cfg, defaultTimeouts()) }
+
+func newServer(cfg Config, limits timeouts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
@@ -172,7 +173,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Role == RoleQueue {
 		cfg.Orders = nil
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, byID: make(map[string]*line, len(cfg.Lines))}
+	s := &Server{cfg: cfg, timeouts: limits, log: cfg.Log, byID: make(map[string]*line, len(cfg.Lines))}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -181,7 +182,7 @@ func New(cfg Config) (*Server, error) {
 		s.byID[id] = prepared
 		s.lines = append(s.lines, prepared)
 	}
-	slices.SortFunc(s.lines, func(a, b *line) int { return compareIDs(a.id, b.id) })
+	slices.SortFunc(s.lines, func(a, b *line) int { return strings.Compare(a.id, b.id) })
 	s.hosts = newAllowedHosts(cfg.AdminListen, cfg.AdminHosts)
 	s.adminToken = hashToken(cfg.AdminToken)
 	s.metrics = newMetrics(s)
@@ -199,9 +200,9 @@ func (s *Server) newApp(name string, routes func(*router)) *fiber.App {
 		CaseSensitive:                true,
 		BodyLimit:                    maxBody,
 		ReadBufferSize:               maxHeader,
-		ReadTimeout:                  readTimeout,
-		IdleTimeout:                  idleTimeout,
-		WriteTimeout:                 writeTimeout,
+		ReadTimeout:                  s.timeouts.read,
+		IdleTimeout:                  s.timeouts.idle,
+		WriteTimeout:                 s.timeouts.write,
 		Concurrency:                  concurrency,
 		DisablePreParseMultipartForm: true, // no route takes a form, and parsing one writes files
 		// Only requests that no route matched arrive here: every route answers
@@ -213,110 +214,4 @@ func (s *Server) newApp(name string, routes func(*router)) *fiber.App {
 	routes(&router{server: s, app: app, name: name})
 	s.takeOver(app, unmatched)
 	return app
-}
-
-// Serve answers on both listeners until ctx ends, then drains: readiness off,
-// further answers with Connection: close during d.Delay, then no new
-// connections and at most d.Timeout for what is in flight. The operator's
-// listener closes last, so that probes see the drain. It returns nil after a
-// clean drain, and closes both listeners in any case.
-func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain) error {
-	s.hosts.add(admin.Addr().String())
-	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
-	open := newListener(public)
-	operator := newListener(admin)
-	group.Go(func() error { return s.serveOn(s.public, "public", open) })
-	group.Go(func() error { return s.serveOn(s.admin, "operator", operator) })
-
-	select {
-	case <-ctx.Done():
-		s.draining.Store(true)
-		sleep(failed, d.Delay)
-	case <-failed.Done(): // a listener broke: nothing is left to wait for
-		s.draining.Store(true)
-	}
-	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Timeout)
-	defer cancel()
-	errs := []error{
-		shutdown(deadline, s.public, "public", open),
-		shutdown(deadline, s.admin, "operator", operator),
-	}
-	return errors.Join(append(errs, group.Wait())...)
-}
-
-func (s *Server) serveOn(app *fiber.App, name string, ln net.Listener) error {
-	err := app.Server().Serve(ln)
-	if err == nil && !s.draining.Load() { // fasthttp takes any closed listener for a wish to stop
-		err = net.ErrClosed
-	}
-	if err != nil {
-		return fmt.Errorf("web: serving the %s listener: %w", name, err)
-	}
-	return nil
-}
-
-// shutdown closes the listener first, whatever fasthttp makes of it: when Serve
-// has not got round to taking the listener yet, its Shutdown does nothing.
-func shutdown(ctx context.Context, app *fiber.App, name string, ln net.Listener) error {
-	_ = ln.Close() // its error says that it was closed already
-	if err := app.Server().ShutdownWithContext(ctx); err != nil {
-		return fmt.Errorf("web: draining the %s listener, %d connections left: %w",
-			name, app.Server().GetOpenConnectionsCount(), err)
-	}
-	return nil
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-// listener closes connections gently (see lingering) and may be closed twice.
-type listener struct {
-	net.Listener
-	once sync.Once
-	err  error
-}
-
-func newListener(ln net.Listener) *listener { return &listener{Listener: ln} }
-
-func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
-		return &lingering{TCPConn: tcp}, nil
-	}
-	return c, err
-}
-
-func (l *listener) Close() error {
-	l.once.Do(func() { l.err = l.Listener.Close() })
-	return l.err
-}
-
-// lingering is a connection that may be told to read out what the client is
-// still sending before it closes. A plain close with unread bytes resets the
-// connection, and the reset can overtake the answer that says why.
-type lingering struct {
-	*net.TCPConn
-	linger atomic.Bool
-}
-
-const (
-	lingerTime  = time.Second
-	lingerBytes = 1 << 20
-)
-
-func (c *lingering) Close() error {
-	if c.linger.Load() && c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-		_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes)
-	}
-	return c.TCPConn.Close()
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"net/url"
 	"strings"
 	"time"
@@ -16,8 +15,6 @@ const (
 	headerState  = "Sluice-State"
 	ticketCookie = "sluice_ticket"
 )
-
-func compareIDs(a, b string) int { return cmp.Compare(a, b) }
 
 // cookieName is the cookie that carries the tickets of a line.
 func cookieName(id string) string {

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice/queue"
+)
+
+func TestAdmittedAnswer(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
+		ticket := f.enter()
+		f.admit()
+		time.Sleep(300 * time.Microsecond) // times are in ms, now is not
+		first := f.public("GET", "/queue/position", "", ticketHeader(ticket)).want(200).golden("position_admitted")
+		got := first.standing()
+		if first.header.Get("Retry-After") != "" {
+			t.Error("Retry-After although admitted")
+		}
+		claims, err := f.tokens.Verify(got.Token, f.watch.Now().Add(time.Duration(got.UsableInMS)*time.Millisecond), f.server.epoch)
+		if err != nil {
+			t.Fatalf("not usable after usable_in_ms: %v", err)
+		}
+		now := f.watch.Now()
+		if left := claims.NotBefore.Sub(now); got.UsableInMS != left.Milliseconds()+1 {
+			t.Errorf("usable in %d ms instead of %s", got.UsableInMS, left)
+		}
+		if want := claims.ExpiresAt.Sub(now).Milliseconds(); got.ExpiresInMS != want {
+			t.Errorf("expires in %d ms instead of %d", got.ExpiresInMS, want)
+		}
+		time.Sleep(3 * time.Second)
+		again := f.public("POST", "/queue/enter", "", ticketHeader(ticket)).want(200).golden("enter_admitted").standing()
+		if again.Token != got.Token || again.UsableInMS != 0 {
+			t.Errorf("another token, or usable in %d ms", again.UsableInMS)
+		}
+		time.Sleep(queue.DefaultOptions().AdmissionTTL)
+		f.public("GET", "/queue/position", "", ticketHeader(ticket)).want(200).golden("position_expired")
+	})
+}
+
+func TestTheAnswerSaysWhyNothingMoves(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
+		ticket := f.enter()
+		say := func(patch string) standing {
+			t.Helper()
+			f.admin("PATCH", "/admin/api/lines/default", patch, jsonType).want(200)
+			return f.public("GET", "/queue/position", "", ticketHeader(ticket)).want(200).standing()
+		}
+		if got := say(`{"paused":true,"message":"Back \"soon\" </script> ☕"}`); got.Reason != "paused" || got.Message != `Back "soon" </script> ☕` {
+			t.Errorf("%+v", got)
+		}
+		f.public("GET", "/queue/position", "", ticketHeader(ticket)).golden("position_paused")
+		f.public("GET", "/queue/status", "").golden("status_paused")
+		if got := say(`{"paused":null,"sold_out":true,"message":null}`); got.Reason != "sold_out" || got.Message != "" {
+			t.Errorf("%+v", got)
+		}
+		if got := say(`{"sold_out":false}`); got.Reason != "" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestEstimateFollowsMovement(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
+		var last string
+		for range 100 {
+			last = f.enter()
+		}
+		if got := f.public("GET", "/queue/position", "", ticketHeader(last)).standing(); got.Estimate != nil || got.Range != nil {
+			t.Errorf("an estimate without movement: %+v", got)
+		}
+		for range 40 { // 1 per tick
+			time.Sleep(100 * time.Millisecond)
+			must(f.line.Admit(context.Background(), 10))(t)
+		}
+		got := f.public("GET", "/queue/position", "", ticketHeader(last)).standing()
+		if got.Estimate == nil || *got.Estimate < 5000 || *got.Estimate > 7500 || len(got.Range) != 2 ||
+			got.Range[0] > *got.Estimate || got.Range[1] < *got.Estimate {
+			t.Errorf("60 places at 10/s: %+v", got)
+		}
+		var status struct {
+			AdmittedPerSecond float64 `json:"admitted_per_second"`
+			EstimatedWaitMS   *int64  `json:"estimated_wait_ms"`
+		}
+		f.public("GET", "/queue/status", "").want(200).into(&status)
+		if status.AdmittedPerSecond < 9 || status.AdmittedPerSecond > 11 || status.EstimatedWaitMS == nil {
+			t.Errorf("%+v", status)
+		}
+	})
+}
+
+func TestWaitingAnswerAllocatesLittle(t *testing.T) {
+	f := newFixture(t, setup{})
+	st := queue.Standing{State: queue.Waiting, Position: 342, Length: 1207, Ticket: queue.Ticket{Place: time.Now().UnixMicro()}}
+	c := f.server.public.AcquireCtx(newRequestCtx())
+	defer f.server.public.ReleaseCtx(c)
+	l := f.server.byID[DefaultLine]
+	got := testing.AllocsPerRun(100, func() {
+		c.Response().ResetBody()
+		if err := f.server.standingAnswer(c, l, st, ""); err != nil {
+			t.Error(err)
+		}
+	})
+	if got > 2 {
+		t.Errorf("%v allocations", got)
+	}
+}
+
+func BenchmarkWaitingAnswer(b *testing.B) {
+	f := newFixture(b, setup{})
+	st := queue.Standing{State: queue.Waiting, Position: 342, Length: 1207, Ticket: queue.Ticket{Place: time.Now().UnixMicro()}}
+	c := f.server.public.AcquireCtx(newRequestCtx())
+	defer f.server.public.ReleaseCtx(c)
+	l := f.server.byID[DefaultLine]
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Response().ResetBody()
+		_ = f.server.standingAnswer(c, l, st, "")
+	}
+}
+
+// BenchmarkPosition is a whole poll but for the socket: route, ticket, line,
+// answer, metrics.
+func BenchmarkPosition(b *testing.B) {
+	f := newFixture(b, setup{config: func(c *Config) { c.AccessLogEvery = 0 }})
+	ticket := f.enter()
+	handle := f.server.public.Handler()
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		ctx := newRequestCtx()
+		for p.Next() {
+			ctx.Request.Reset()
+			ctx.Response.Reset()
+			ctx.Request.SetRequestURI("/queue/position")
+			ctx.Request.Header.Set(headerTicket, ticket)
+			handle(ctx)
+		}
+		if ctx.Response.StatusCode() != 200 {
+			b.Errorf("status %d", ctx.Response.StatusCode())
+		}
+	})
+}
