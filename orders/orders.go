@@ -25,6 +25,8 @@ var (
 	// ErrStopping means that the process is stopping; nothing was done.
 	ErrStopping = errors.New("orders: the process is stopping; nothing was done")
 	// ErrDatabase means that the database did not answer or refused the work.
+	// An order may have been committed whose answer was lost; the same request
+	// again finds it.
 	ErrDatabase = errors.New("orders: the database is unavailable")
 	// ErrInvalid means that a request breaks a rule; its text says which.
 	ErrInvalid = errors.New("orders: invalid")
@@ -109,7 +111,8 @@ type Summary struct {
 //     and lock timeouts are retried, the whole transaction, with a bound.
 type Store interface {
 	// Place writes the order or finds the one its token made. created is false
-	// for the latter. Nothing is written on an error.
+	// for the latter. Nothing is written on an error, but [ErrDatabase] may
+	// stand for a commit whose answer was lost: the same again finds the order.
 	//
 	// Errors: [ErrTokenSpent] when the token made an order of other items,
 	// [ErrProductNotFound], [ErrOtherLine], [ErrSoldOut].

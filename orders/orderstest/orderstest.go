@@ -20,6 +20,9 @@ type Database struct {
 	Open func(t testing.TB, workers int) orders.Store
 	// Statements is how many statements all handles have run so far.
 	Statements func() int64
+	// Repeated is how many transactions all handles have repeated because the
+	// database had rolled them back.
+	Repeated func() int64
 }
 
 // Run runs the whole suite; fresh makes the database of each test.

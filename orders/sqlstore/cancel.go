@@ -13,10 +13,10 @@ import (
 
 // CancelUnpaid locks the orders that are due and that nobody else is working
 // on, so that each is cancelled once however many sweep; then it raises the
-// stock, rows locked in id order as Place does.
+// stock, rows locked in the same order as in Place.
 func (s *Store) CancelUnpaid(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var cancelled int
-	err := s.transact(ctx, s.side, 0, func(tx *gorm.DB) (err error) {
+	err := s.transact(ctx, s.upkeep, 0, func(tx *gorm.DB) (err error) {
 		cancelled, err = s.cancelUnpaid(tx, age, limit)
 		return err
 	})
@@ -49,7 +49,7 @@ func (s *Store) cancelUnpaid(tx *gorm.DB, age time.Duration, limit int) (int, er
 		return 0, fmt.Errorf("cancelled %d of %d locked orders", result.RowsAffected, len(ids))
 	}
 	n, products, args := perProduct(amounts)
-	err = tx.Exec("UPDATE products SET stock = stock + "+n+" WHERE id IN "+products+s.dialect.inIDOrder,
+	err = tx.Exec("UPDATE products SET stock = stock + "+n+" WHERE id IN "+products,
 		slices.Concat(args.perID, args.ids)...).Error
 	return len(ids), err
 }

@@ -32,9 +32,7 @@ const (
 var mysqlDialect = dialect{
 	name:       "mysql",
 	nowMS:      "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
-	inIDOrder:  " ORDER BY id",
 	skipLocked: " FOR UPDATE SKIP LOCKED",
-	settled:    " LOCK IN SHARE MODE",
 	duplicate: func(err error) bool {
 		return mysqlNumber(err) == mysqlDuplicate
 	},

@@ -72,7 +72,7 @@ func (s *Store) find(ctx context.Context, db *gorm.DB, where, key string) (order
 // Products lists every product in id order.
 func (s *Store) Products(ctx context.Context) ([]orders.Product, error) {
 	products := []orders.Product{} // never nil: an empty shop is a reading too
-	err := s.side.WithContext(ctx).
+	err := s.upkeep.WithContext(ctx).
 		Raw("SELECT id, name, brand, price, stock, image_url, line FROM products ORDER BY id").
 		Scan(&products).Error
 	return products, s.outward("read the products", err)

@@ -3,10 +3,12 @@
 //
 // # Connections
 //
-// A [Store] has two handles. The workers' one has as many connections as there
-// are workers, and only Place uses it. Everything else, reads and the sweeper
-// included, uses a small one of its own, so that no reader waits for a slow
-// order and no order for a crowd of readers.
+// A [Store] has three handles. The workers' one has as many connections as
+// there are workers, and only Place uses it. Who reads an order, adds up all or
+// adds a product uses a small one, so that no reader waits for a slow order and
+// no order for a crowd of readers. What the process does for itself, at its own
+// pace, has the smallest: a crowd of readers on a table that is stuck must not
+// let the catalogue grow old.
 //
 // # Durability
 //
@@ -50,6 +52,9 @@ type Options struct {
 
 const (
 	sideConnections = 4
+	// upkeepConnections are one for the sweeper, which may wait for locks, and
+	// one for the catalogue and the pings, which do not.
+	upkeepConnections = 2
 	// placeTimeout bounds one Place with its repetitions, not counting the
 	// test delay. It is longer than a lock wait, so that the server's own
 	// verdict comes first.
@@ -61,8 +66,9 @@ const (
 // Store is an [orders.Store]. Its methods hold the contracts of the interface.
 type Store struct {
 	dialect dialect
-	workers *gorm.DB
-	side    *gorm.DB
+	workers *gorm.DB // Place
+	side    *gorm.DB // whatever else people ask for
+	upkeep  *gorm.DB // the catalogue, the sweeper, and pings
 	log     *slog.Logger
 	delay   atomic.Int64 // ns
 	// writing lets one goroutine at a time begin a writing transaction, where
@@ -77,9 +83,7 @@ var _ orders.Store = (*Store)(nil)
 type dialect struct {
 	name       string // of the migrations' folder
 	nowMS      string // the database's clock in Unix ms
-	inIDOrder  string // makes an UPDATE lock its rows in id order
 	skipLocked string // makes a SELECT lock what it reads, passing over what others hold
-	settled    string // makes a SELECT wait for transactions that are not yet over
 	oneWriter  bool
 	duplicate  func(error) bool // a unique index refused the row
 	conflict   func(error) bool // the database rolled back: the same again may succeed
@@ -119,6 +123,9 @@ func newStore(ctx context.Context, b backend, opts Options, trace logger.Interfa
 	}
 	if s.workers, err = b.handle(opts.Workers, trace); err == nil {
 		s.side, err = b.handle(sideConnections, trace)
+	}
+	if err == nil {
+		s.upkeep, err = b.handle(upkeepConnections, trace)
 	}
 	if err == nil {
 		err = s.Ping(ctx)
@@ -178,7 +185,7 @@ func (b backend) handle(n int, trace logger.Interface) (*gorm.DB, error) {
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
-	db, err := s.side.DB()
+	db, err := s.upkeep.DB()
 	if err == nil {
 		err = db.PingContext(ctx)
 	}
@@ -191,7 +198,7 @@ func (s *Store) SetTestDelay(d time.Duration) { s.delay.Store(int64(d)) }
 // Close gives the connections back, after the statements under way.
 func (s *Store) Close() error {
 	var errs []error
-	for _, g := range []*gorm.DB{s.workers, s.side} {
+	for _, g := range []*gorm.DB{s.workers, s.side, s.upkeep} {
 		if g == nil {
 			continue
 		}

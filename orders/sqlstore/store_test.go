@@ -68,8 +68,9 @@ func TestContract(t *testing.T) {
 			t.Parallel()
 			orderstest.Run(t, func(t testing.TB) orderstest.Database {
 				opts := fresh(t)
-				opts.Log = discard
 				counter := &counter{Interface: logger.Discard}
+				repeats := &repeats{Handler: slog.DiscardHandler}
+				opts.Log = slog.New(repeats)
 				return orderstest.Database{
 					Open: func(t testing.TB, workers int) orders.Store {
 						opts := opts
@@ -77,6 +78,7 @@ func TestContract(t *testing.T) {
 						return openStore(t, opts, counter)
 					},
 					Statements: counter.n.Load,
+					Repeated:   repeats.n.Load,
 				}
 			})
 		})
@@ -91,3 +93,18 @@ type counter struct {
 
 func (c *counter) Trace(context.Context, time.Time, func() (string, int64), error) { c.n.Add(1) }
 func (c *counter) LogMode(logger.LogLevel) logger.Interface                        { return c }
+
+// repeats counts the transactions that a store says it repeated.
+type repeats struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+func (r *repeats) Enabled(context.Context, slog.Level) bool { return true }
+
+func (r *repeats) Handle(_ context.Context, record slog.Record) error {
+	if record.Message == repeatedMessage {
+		r.n.Add(1)
+	}
+	return nil
+}

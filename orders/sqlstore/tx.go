@@ -20,6 +20,9 @@ const (
 	backoffStep = 4 * time.Millisecond
 )
 
+// repeatedMessage is logged of each repetition: tests count them.
+const repeatedMessage = "transaction repeated"
+
 // errCommitUnknown means that COMMIT did not come back well. Where the cause
 // is a refusal of the database it has rolled back, else it may have committed.
 var errCommitUnknown = errors.New("the outcome of the commit is unknown")
@@ -33,7 +36,7 @@ func (s *Store) transact(ctx context.Context, db *gorm.DB, pause time.Duration, 
 		if err == nil || attempt == maxAttempts || !s.dialect.conflict(err) {
 			return err
 		}
-		s.log.Debug("transaction repeated", "attempt", attempt, "error", err)
+		s.log.Debug(repeatedMessage, "attempt", attempt, "error", err)
 		if sleep(ctx, rand.N(time.Duration(attempt)*backoffStep)) != nil {
 			return err
 		}

@@ -1,6 +1,10 @@
 -- One statement per file: MySQL commits each by itself, so a file of several
 -- could be left half done by a crash, and IF NOT EXISTS covers a crash between
 -- the statement and the note that it was run.
+--
+-- The primary key is the only index, on purpose: whoever changes several
+-- products locks them in the order of the index that is read, and with one
+-- index that is the same order for all.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS products (
