@@ -28,7 +28,8 @@ type Config struct {
 	// Database is where products and orders live, mysql://user:pass@host/name;
 	// empty is SQLite in the data folder.
 	Database URL
-	// Data is the folder of the embedded database and the generated secret.
+	// Data is the folder of the embedded database, the generated secret, and what
+	// this process remembers of the line.
 	Data string
 	// Secret signs tickets and tokens: at least 32 bytes, or base64:… of that;
 	// several separated by commas, of which the first signs. Required with
@@ -73,8 +74,8 @@ type Line struct {
 	AdmissionTTL time.Duration // how long an admission is good after its not-before
 	TicketTTL    time.Duration // how long a ticket is good
 	// How many may wait, and how many be inside at once; 0 is no limit. A new
-	// line is born with these: one that is there keeps its own, which operators
-	// change.
+	// line is born with these: one that is there on Redis, or that an operator
+	// has changed, keeps its own.
 	MaxLength, MaxActive int64
 
 	PollBudget  float64 // polls/s this instance is willing to answer; 0 is no budget

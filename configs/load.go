@@ -21,7 +21,7 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("role", d.Role, "what to serve: all, queue or orders")
 	fs.String("redis", "", "`URL` of Redis: redis://, rediss://, redis-cluster://, redis-sentinel:// (default: in-process line)")
 	fs.String("database", "", "`URL` mysql://user:pass@host:port/name (default: SQLite in the data folder)")
-	fs.String("data", d.Data, "`folder` of the embedded database and the generated secret")
+	fs.String("data", d.Data, "`folder` of the embedded database, the generated secret, and the line's last settings")
 }
 
 // Loaded is a configuration that was read.

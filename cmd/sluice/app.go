@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -55,6 +56,9 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 			err = errors.Join(err, a.close())
 		}
 	}()
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
 	secrets, err := cfg.Secrets()
 	if err != nil {
 		return nil, err
@@ -105,7 +109,7 @@ func (a *app) openLine(ctx context.Context) (queue.Line, *queue.Watch, error) {
 	if err := watch.Refresh(ctx); err != nil {
 		return nil, nil, fmt.Errorf("the first look at the line: %w", err)
 	}
-	a.lineLoops = append(a.lineLoops, watch.Run)
+	a.lineLoops = append(a.lineLoops, watch.Run, queue.NewKeeper(a.rememberedLine(), watch, a.log).Run)
 	return line, watch, nil
 }
 

@@ -82,6 +82,48 @@ func TestEmbeddedRestart(t *testing.T) {
 	}
 }
 
+// What an operator decided outlives the process that holds the line: a pause is
+// still one, and a ticket of the sale before stays dead. Until an operator has
+// spoken the configuration's word counts, also a changed one.
+func TestEmbeddedRestartRemembersTheLine(t *testing.T) {
+	t.Parallel()
+	const line = "/admin/api/lines/default"
+	data := "SLUICE_DATA=" + t.TempDir()
+	untouched := serveEmbedded(t, data, "SLUICE_LINE_MAX_LENGTH=7")
+	if code := untouched.end(); code != exitOK {
+		t.Fatalf("exit %d; log:\n%s", code, untouched.log)
+	}
+
+	before := serveEmbedded(t, data, "SLUICE_LINE_MAX_LENGTH=8")
+	if _, figures := call(t, http.MethodGet, before.admin+line, nil, ""); figures["max_length"] != 8.0 {
+		t.Errorf("the line is born with %v, not with the configuration's", figures["max_length"])
+	}
+	v := &visitor{t: t}
+	if status, answer := call(t, http.MethodPatch, before.admin+line, nil, `{"paused":true,"message":"back at noon"}`); status != http.StatusOK {
+		t.Fatalf("pause: %d %v", status, answer)
+	}
+	v.enter(before)
+	if status, answer := call(t, http.MethodPost, before.admin+line+"/restart", nil, "{}"); status != http.StatusOK {
+		t.Fatalf("restart: %d %v", status, answer)
+	}
+	_, want := call(t, http.MethodGet, before.admin+line, nil, "")
+	if code := before.end(); code != exitOK {
+		t.Fatalf("exit %d; log:\n%s", code, before.log)
+	}
+
+	after := serveEmbedded(t, data, "SLUICE_LINE_MAX_LENGTH=9")
+	_, got := call(t, http.MethodGet, after.admin+line, nil, "")
+	for _, key := range []string{"paused", "message", "max_length", "revision", "epoch"} {
+		if got[key] != want[key] {
+			t.Errorf("%s is %v after a restart, was %v", key, got[key], want[key])
+		}
+	}
+	status, answer := call(t, http.MethodGet, after.public+"/queue/position", map[string]string{"X-Queue-Ticket": v.ticket}, "")
+	if status != http.StatusUnauthorized || answer["code"] != "ticket_expired" {
+		t.Errorf("the ticket of the sale before: %d %v", status, answer)
+	}
+}
+
 // An operator's changes over the running service.
 func TestOperator(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"sluice/configs"
@@ -15,9 +14,21 @@ import (
 	"sluice/web"
 )
 
-// newLine makes the line of this process, or joins the one on Redis.
+// newLine makes the line of this process, or joins the one on Redis, with what
+// this process remembers of it.
 func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 	opts := lineOptions(a.cfg.Line)
+	remembered, ok, err := queue.Recall(a.rememberedLine())
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		opts.Epoch = remembered.Epoch
+		// Before any operator's word the configuration's holds, also a new one.
+		if remembered.Settings.Revision > 0 {
+			opts.Initial = remembered.Settings
+		}
+	}
 	if a.cfg.Redis == "" {
 		a.lineStore = "in this process (it ends with it)"
 		return memqueue.New(web.DefaultLine, opts)
@@ -32,6 +43,11 @@ func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 		return nil, fmt.Errorf("using Redis at %s: %w", a.cfg.Redis, err)
 	}
 	return redisqueue.New(client, web.DefaultLine, opts)
+}
+
+// rememberedLine is the file for what must outlive this process.
+func (a *app) rememberedLine() string {
+	return filepath.Join(a.cfg.Data, "line-"+web.DefaultLine+".json")
 }
 
 func lineOptions(c configs.Line) queue.Options {
@@ -62,9 +78,6 @@ func (a *app) openStore(ctx context.Context) (*sqlstore.Store, error) {
 		opts.URL = string(a.cfg.Database)
 		a.orderStore = a.cfg.Database.String()
 	} else {
-		if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
-			return nil, fmt.Errorf("making the data folder: %w", err)
-		}
 		opts.Path = filepath.Join(a.cfg.Data, "sluice.db")
 		a.orderStore = "SQLite, " + opts.Path
 	}
