@@ -107,7 +107,7 @@ type Orders struct {
 type Log struct {
 	Level       string // debug, info, warn, error
 	Format      string // text, json
-	AccessEvery int    // log every n-th request; server errors always; 0 is none
+	AccessEvery int    // log every n-th request, and every 500; 0 is none
 }
 
 // Default is the configuration of `sluice serve` without any file, variable
