@@ -79,11 +79,12 @@ type Line interface {
 	Standing(ctx context.Context, t Ticket) (Standing, error)
 
 	// Leave gives up the place of a verified ticket, waiting or admitted. It
-	// is not an error if there is none left.
+	// is not an error if there is none left. A token that is out stays good, and
+	// counts as inside, until its own expiry.
 	Leave(ctx context.Context, t Ticket) error
 
 	// Remove takes a subject out of the line on an operator's word and reports
-	// whether they held anything.
+	// whether they held anything. As for Leave, a token that is out stays good.
 	Remove(ctx context.Context, subject string) (bool, error)
 
 	// MarkAway takes waiting subjects out of the order because they stopped
@@ -188,8 +189,8 @@ type Snapshot struct {
 	Line     string
 	Epoch    int64
 	Settings Settings
-	// Waiting is the length of the line; Inside is how many hold a live
-	// admission; Away is how many stopped polling and may return.
+	// Waiting is the length of the line; Inside is how many admissions may be in
+	// use, also of visitors who left with a token; Away is how many stopped polling and may return.
 	Waiting, Inside, Away int64
 	// Admitted counts the admissions of this epoch, Spent the ones used for an
 	// order, Expired the ones that ran out.

@@ -56,7 +56,7 @@ func (l *Line) Admit(_ context.Context, rate float64) (queue.Batch, error) {
 	case l.settings.Mode == queue.ModePassthrough:
 		n, b.LimitedBy, b.Dropped, carry = mostPerBatch, queue.LimitedByPassthrough, 0, 0
 	}
-	if room := l.settings.MaxActive - int64(len(l.admitted)); l.settings.MaxActive > 0 && n > max(room, 0) {
+	if room := l.settings.MaxActive - int64(len(l.slots)); l.settings.MaxActive > 0 && n > max(room, 0) {
 		n, b.LimitedBy = max(room, 0), queue.LimitedByMaxActive
 	}
 	if length <= n && b.LimitedBy != queue.LimitedByPaused {
@@ -81,6 +81,7 @@ func (l *Line) letIn(h *holder, now int64, at float64) {
 		AdmittedAt: admittedAt, NotBefore: notBefore, ExpiresAt: notBefore.Add(l.opts.AdmissionTTL),
 	}
 	l.admitted[h.ticketID] = h
+	l.slots[h.ticketID] = true
 	heap.Push(&l.inside, h.admission)
 	l.counts.admitted++
 }
@@ -90,6 +91,7 @@ func (l *Line) letIn(h *holder, now int64, at float64) {
 func (l *Line) expire(now int64) {
 	for len(l.inside) > 0 && ranOut(l.inside[0], now) {
 		a := heap.Pop(&l.inside).(*queue.Admission)
+		delete(l.slots, a.TicketID)
 		if h := l.admitted[a.TicketID]; h != nil && h.admission == a {
 			l.endAdmission(h, queue.Expired, now)
 		}
@@ -125,8 +127,10 @@ func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
 	switch state {
 	case queue.Spent:
 		l.counts.spent++
+		delete(l.slots, h.ticketID)
 	case queue.Expired:
 		l.counts.expired++
+		delete(l.slots, h.ticketID)
 	}
 }
 

@@ -25,7 +25,8 @@ type Line struct {
 	away     int64
 	holders  map[string]*holder // by subject: waiting, away or admitted
 	admitted map[string]*holder // by ticket id: live admissions
-	inside   expiries           // live admissions by expiry; stale entries are skipped
+	inside   expiries           // admissions by expiry; those ended before are skipped
+	slots    map[string]bool    // ticket ids of admissions whose token may be in use
 	ended    map[string]ending  // by ticket id
 	forget   []remembered       // ended, in the order in which they are forgotten
 	aliases  map[string]string  // ticket id → the earlier one of the same subject
@@ -191,7 +192,7 @@ func (l *Line) unplace(h *holder) {
 func (l *Line) mayPass(entering bool, ahead int64) bool {
 	s := l.settings
 	return entering && s.Mode == queue.ModePassthrough && !s.Paused &&
-		(s.MaxActive == 0 || int64(len(l.admitted))+ahead < s.MaxActive)
+		(s.MaxActive == 0 || int64(len(l.slots))+ahead < s.MaxActive)
 }
 
 func (l *Line) standing(h *holder) queue.Standing {
@@ -273,6 +274,7 @@ func (l *Line) Spend(_ context.Context, used []queue.Completion) error {
 			l.endAdmission(h, queue.Spent, now)
 			continue
 		}
+		delete(l.slots, c.TicketID)
 		if state, over := l.endOf(c.TicketID, now); over && state == queue.Spent {
 			continue
 		}
@@ -291,7 +293,7 @@ func (l *Line) Snapshot(context.Context) (queue.Snapshot, error) {
 	defer l.mu.Unlock()
 	return queue.Snapshot{
 		Line: l.id, Epoch: l.epoch, Settings: l.settings,
-		Waiting: l.waiting.len(), Inside: int64(len(l.admitted)), Away: l.away,
+		Waiting: l.waiting.len(), Inside: int64(len(l.slots)), Away: l.away,
 		Admitted: l.counts.admitted, Spent: l.counts.spent, Expired: l.counts.expired,
 		Dropped: l.counts.dropped, Rate: l.batch.rate, LimitedBy: l.batch.by,
 		At: time.UnixMicro(l.now()),
@@ -324,7 +326,7 @@ func (l *Line) beginEpoch(epoch int64) {
 	l.epoch = epoch
 	l.waiting, l.away = order{}, 0
 	l.holders, l.admitted = map[string]*holder{}, map[string]*holder{}
-	l.inside = nil
+	l.inside, l.slots = nil, map[string]bool{}
 	l.ended, l.forget = map[string]ending{}, nil
 	l.aliases = map[string]string{}
 	l.counts.admitted, l.counts.spent, l.counts.expired, l.counts.dropped = 0, 0, 0, 0

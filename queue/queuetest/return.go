@@ -199,7 +199,9 @@ func testTwoTickets(t *testing.T, impl Implementation) {
 }
 
 func testLeave(t *testing.T, impl Implementation) {
-	f := open(t, impl, options())
+	opts := options()
+	opts.AdmissionTTL = 2 * time.Second
+	f := open(t, impl, opts)
 	tickets := f.enterMany("v", 3)
 	for range 2 { // leaving twice is no error
 		if err := f.line.Leave(f.ctx, tickets[1]); err != nil {
@@ -208,14 +210,32 @@ func testLeave(t *testing.T, impl Implementation) {
 	}
 	f.wantPosition(tickets[0], 1)
 	f.wantPosition(tickets[2], 2)
-	// An admitted visitor may leave too, and frees what they held.
+	// An admitted visitor may leave too, but their token may be out: leaving
+	// again and again must not fill the shop beyond the cap.
+	f.configure(queue.Patch{MaxActive: ptr(int64(1))})
 	f.admit(1)
 	if err := f.line.Leave(f.ctx, tickets[0]); err != nil {
 		t.Fatal(err)
 	}
 	f.wantState(tickets[0], queue.Left)
-	if s := f.snapshot(); s.Inside != 0 || s.Waiting != 1 {
+	if s := f.snapshot(); s.Inside != 1 || s.Waiting != 1 {
 		t.Fatalf("after leaving: %+v", s)
+	}
+	f.wait(f.opts.Tick)
+	if b := f.batch(10 / f.opts.Tick.Seconds()); len(b.Admitted) != 0 || b.LimitedBy != queue.LimitedByMaxActive {
+		t.Fatalf("a second of one inside: %+v", b)
+	}
+	f.until("the slot is free when the token is over", func() bool { f.batch(0); return f.snapshot().Inside == 0 })
+	f.wantState(tickets[0], queue.Left)
+	// Or when it was used after all.
+	f.admit(1)
+	if err := f.line.Leave(f.ctx, tickets[2]); err != nil {
+		t.Fatal(err)
+	}
+	f.spend(tickets[2])
+	f.wantState(tickets[2], queue.Spent)
+	if s := f.snapshot(); s.Inside != 0 || s.Expired != 0 || s.Spent != 1 {
+		t.Fatalf("after leaving and ordering: %+v", s)
 	}
 }
 
@@ -232,7 +252,7 @@ func testRemove(t *testing.T, impl Implementation) {
 		}
 		f.wantState(ticket, queue.Removed)
 	}
-	if s := f.snapshot(); s.Inside != 0 || s.Waiting != 0 {
+	if s := f.snapshot(); s.Inside != 1 || s.Waiting != 0 { // a token may be out
 		t.Fatalf("after removing: %+v", s)
 	}
 }

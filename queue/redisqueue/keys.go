@@ -11,7 +11,8 @@ package redisqueue
 //	tickets  HASH  subject → ticket id, for everybody waiting, away or admitted
 //	admitted HASH  ticket id → "place:admitted_at:not_before:expires_at:subject"
 //	               (place in µs, times in ms), for live admissions
-//	inside   ZSET  member ticket id, score expires_at (ms), for live admissions
+//	inside   ZSET  member ticket id, score expires_at (ms), for admissions whose
+//	               token may be in use, also after their visitor left
 //	ended    ZSET  member ticket id, score remember_until (s) × 8 + code
 //	aliases  HASH  ticket id → the earlier ticket id of the same subject;
 //	               expires one ticket lifetime after the last entry

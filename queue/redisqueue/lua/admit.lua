@@ -28,7 +28,11 @@ if elapsed < 0 then elapsed = 0 end
 local over = redis.call('ZRANGEBYSCORE', inside, '-inf', now_ms, 'LIMIT', 0, MOST)
 for _, id in ipairs(over) do
   local _, _, _, _, subject = admission_of(id)
-  end_admission(id, subject, 'expired', ticket_ttl)
+  if subject then
+    end_admission(id, subject, 'expired', ticket_ttl)
+  else
+    redis.call('ZREM', inside, id) -- left or removed before
+  end
 end
 -- Ends are forgotten when the last ticket that could ask has expired itself.
 local forget = redis.call('ZCOUNT', ended, '-inf', int(math.floor(now_ms / 1000) * 8 + 7))

@@ -50,10 +50,12 @@ local function pack(place, nbf, exp, subject)
   return int(place) .. ':' .. int(now_ms) .. ':' .. int(nbf) .. ':' .. int(exp) .. ':' .. subject
 end
 
--- Ends the live admission of a ticket and forgets whose it was. O(log n).
+-- Ends the live admission of a ticket and forgets whose it was. Who left or was
+-- removed keeps the slot inside until the admission's own expiry: their token may
+-- be out, and it is good until then. O(log n).
 local function end_admission(id, subject, state, ttl_s)
   redis.call('HDEL', admitted, id)
-  redis.call('ZREM', inside, id)
+  if state == 'spent' or state == 'expired' then redis.call('ZREM', inside, id) end
   if redis.call('HGET', tickets, subject) == id then redis.call('HDEL', tickets, subject) end
   remember_end(id, state, ttl_s)
   if state == 'spent' or state == 'expired' then redis.call('HINCRBY', meta, state, 1) end

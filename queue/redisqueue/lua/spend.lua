@@ -13,9 +13,11 @@ for i = 2, #ARGV, 2 do
     end_admission(id, subject, 'spent', ticket_ttl)
     fresh = fresh + 1
   elseif end_of(id) ~= 'spent' then
-    -- The admission ran out in this moment, or the store was emptied since and
-    -- the visitor is back in line: the order stands either way.
+    -- The admission ran out in this moment, its visitor left the line before they
+    -- ordered, or the store was emptied since and they are back in line: the order
+    -- stands in any case.
     remember_end(id, 'spent', ticket_ttl)
+    redis.call('ZREM', inside, id)
     redis.call('HINCRBY', meta, 'spent', 1)
     if redis.call('HGET', tickets, subject) == id then
       redis.call('ZREM', waiting, subject)
