@@ -120,7 +120,9 @@ func TestTestDelay(t *testing.T) {
 		f.admin("PATCH", "/admin/api/orders", `{"test_delay_ms":20}`, jsonType).want(200).golden("admin_orders")
 		for body, detail := range map[string]string{
 			`{"test_delay_ms":-1}`: "between 0 and 1m0s", `{"test_delay_ms":60001}`: "between 0 and 1m0s",
-			`{"test_delay_ms":9223372036854775807}`: "between 0 and 1m0s", `{"test_delay_ms":"1"}`: "a whole number", `{"x":1}`: "not known",
+			`{"test_delay_ms":9223372036854775807}`: "between 0 and 1m0s",
+			`{"test_delay_ms":18446744073710}`:      "between 0 and 1m0s", // 0.4 ms, if it overflowed
+			`{"test_delay_ms":"1"}`:                 "a whole number", `{"x":1}`: "not known",
 		} {
 			if a := f.admin("PATCH", "/admin/api/orders", body, jsonType).problem(400, "invalid_request"); !strings.Contains(a.body, detail) {
 				t.Errorf("%s: %s does not say %q", body, a.body, detail)

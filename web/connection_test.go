@@ -167,10 +167,13 @@ func TestTimeoutIsAProblem(t *testing.T) {
 	}
 }
 
-// neverRead asks and asks and reads no answer. It returns what the server did
-// about it, once it can send no more.
-func neverRead(c *net.TCPConn) error {
+// neverRead asks and asks and reads no answer, until it can send no more: the
+// server has closed the connection, or waits (for patience) for it to read.
+func neverRead(c *net.TCPConn, patience time.Duration) error {
 	for {
+		if err := c.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
 		if _, err := io.WriteString(c, strings.Repeat("GET /assets/shop.js HTTP/1.1\r\nHost: x\r\n\r\n", 100)); err != nil {
 			return err
 		}
@@ -244,7 +247,7 @@ func TestClientsThatDoNotReadAreClosed(t *testing.T) {
 	limits.write = 100 * time.Millisecond
 	f := newFixture(t, setup{limits: limits})
 	s := f.serve(Drain{Timeout: 20 * time.Second})
-	if err := neverRead(dial(t, s.public)); errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := neverRead(dial(t, s.public), 20*time.Second); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the server goes on with it: %v", err)
 	}
 }

@@ -93,7 +93,9 @@ func TestQueueIsQuickBesideSlowOrders(t *testing.T) {
 					t.Fatalf("not saturated: %+v", stats)
 				}
 				ticket := atOnce("POST", "/queue/enter").want(201).standing().Ticket
-				atOnce("GET", "/queue/position", ticketHeader(ticket)).want(200)
+				if got := atOnce("GET", "/queue/position", ticketHeader(ticket)).want(200).standing(); got.State != "waiting" || got.Position < 1 {
+					t.Errorf("%+v", got)
+				}
 				atOnce("GET", "/queue/status").want(200)
 				time.Sleep(takes / 4)
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 )
@@ -192,8 +193,9 @@ func TestDrainHurriesClients(t *testing.T) {
 			_, _ = io.WriteString(dial(t, address), sent)
 		}
 	}
-	deaf := dial(t, s.public)
-	go func() { _ = neverRead(deaf) }()
+	if err := neverRead(dial(t, s.public), 200*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
 	until(t, "the server has heard them all", func() bool {
 		return f.server.public.Server().GetOpenConnectionsCount() == 5 && f.server.admin.Server().GetOpenConnectionsCount() == 4
 	})
