@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -75,7 +76,7 @@ func (s *Server) position(c *fiber.Ctx) error {
 		return queueError("looking up a place", err)
 	}
 	signed := ""
-	if standing.State.Live() && standing.Ticket.ID != t.ID {
+	if standing.State.Live() && (standing.Ticket.ID != t.ID || s.isOld(t, l.watch.Now())) {
 		if signed, err = s.cfg.Tickets.Sign(standing.Ticket, l.watch.Now()); err != nil {
 			return err
 		}
@@ -85,8 +86,14 @@ func (s *Server) position(c *fiber.Ctx) error {
 	return s.standingAnswer(c, l, standing, signed)
 }
 
-// leave gives a place up. A genuine ticket always leaves, also one that has
-// expired or is of an earlier epoch: then there is nothing left to give up.
+// isOld reports whether a ticket has lived for half of its time. Whoever keeps
+// polling is given a new one then, so that no wait is longer than a ticket.
+func (s *Server) isOld(t queue.Ticket, now time.Time) bool {
+	return t.ExpiresAt.Sub(now) < s.cfg.Tickets.TTL()/2
+}
+
+// leave gives a place up. A genuine ticket always leaves: one that has expired
+// may still have its place, and one of an earlier epoch has nothing to give up.
 func (s *Server) leave(c *fiber.Ctx) error {
 	if err := sameSite(c); err != nil {
 		return err
@@ -96,12 +103,12 @@ func (s *Server) leave(c *fiber.Ctx) error {
 		return err
 	}
 	t, err := s.ticket(c, l)
-	if err == nil {
-		ctx, cancel := queueContext()
-		defer cancel()
-		err = l.line.Leave(ctx, t)
-	}
 	if err != nil && !errors.Is(err, queue.ErrTicketExpired) {
+		return err
+	}
+	ctx, cancel := queueContext()
+	defer cancel()
+	if err := l.line.Leave(ctx, t); err != nil {
 		return queueError("leaving", err)
 	}
 	setCookie(c, l.cookie, "", 0)

@@ -117,5 +117,37 @@ func TestTicketsRefused(t *testing.T) {
 		time.Sleep(time.Hour)
 		f.public("GET", "/queue/position", "", ticketHeader(fresh)).problem(401, "ticket_expired")
 		f.public("POST", "/queue/leave", "", ticketHeader(fresh)).want(204)
+		waitingIs(t, f, 0) // nobody is left behind in the line
+	})
+}
+
+// Whoever keeps polling is given a new ticket for the same place in time: a wait
+// may be longer than a ticket is good.
+func TestTicketsAreRenewed(t *testing.T) {
+	inBubble(t, setup{queue: func(o *queue.Options) { o.TicketTTL = time.Hour }}, func(t *testing.T, f *fixture) {
+		ticket := f.enter()
+		first := must(f.tickets.Verify(ticket, DefaultLine, f.watch.Now()))(t)
+		renewed := 0
+		for range 5 * 60 {
+			time.Sleep(time.Minute) // virtual
+			a := f.public("GET", "/queue/position", "", ticketHeader(ticket)).want(200)
+			if got := a.standing(); got.Ticket != "" {
+				if a.header.Get("X-Queue-Ticket") != got.Ticket || !strings.Contains(a.header.Get("Set-Cookie"), got.Ticket) {
+					t.Fatalf("the new ticket is not in header and cookie: %v", a.header)
+				}
+				ticket = got.Ticket
+				renewed++
+			}
+			if got := a.standing(); got.Position != 1 || got.Waiting != 1 {
+				t.Fatalf("position %d of %d", got.Position, got.Waiting)
+			}
+		}
+		last := must(f.tickets.Verify(ticket, DefaultLine, f.watch.Now()))(t)
+		if last.ID != first.ID || last.Place != first.Place {
+			t.Errorf("another place: %+v, first %+v", last, first)
+		}
+		if renewed < 8 || renewed > 10 { // in five hours, a new one after each half
+			t.Errorf("%d renewals", renewed)
+		}
 	})
 }
