@@ -161,11 +161,9 @@ func TestOperatorGuards(t *testing.T) {
 	inBubble(t, open, func(t *testing.T, f *fixture) {
 		for _, r := range guarded {
 			change := r.method != "GET"
-			for _, host := range []string{"evil.test", "evil.test:9090", "127.0.0.1:9091", "127.0.0.1", "ops2.test", "ops2.test:82", ""} {
-				a := ask(t, f.server.admin, r.method, "http://x"+r.path, r.body, jsonType, "Host: "+host)
-				if host != "" { // the client makes one of the address up
-					a.problem(403, "origin_refused")
-				}
+			for _, host := range []string{"evil.test", "evil.test:9090", "127.0.0.1:9091", "127.0.0.1", "ops2.test", "ops2.test:82"} {
+				a := ask(t, f.server.admin, r.method, r.path, r.body, jsonType, "Host: "+host)
+				a.problem(403, "origin_refused")
 			}
 			for _, host := range []string{adminHost, "localhost:9090", "[::1]:9090", "ops.test", "OPS.test:1234", "ops2.test:81"} {
 				if a := ask(t, f.server.admin, r.method, r.path, r.body, jsonType, "Host: "+host); a.status == 403 {
