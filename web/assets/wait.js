@@ -42,6 +42,11 @@ function show({ status, body, retryAfter }) {
   if (body.state === 'waiting') return waiting(body);
   if (body.state === 'admitted') return admitted(body);
   ended(body.state ?? (body.code === 'queue_full' ? 'full' : 'none'));
+  // Anything else is a mistake in how this page is served: say which.
+  if (status > 401 && body.detail && body.code !== 'queue_full') {
+    $('trouble').textContent = body.detail;
+    $('trouble').hidden = false;
+  }
 }
 
 function title(key, lead) {
@@ -96,9 +101,7 @@ async function admitted(a) {
   const held = turnOf(a);
   turn.set(held);
   title('wait.admitted');
-  $('line').hidden = false;
-  for (const id of ['position', 'waiting', 'estimate']) $(id).textContent = '–';
-  $('progress').value = 1;
+  $('line').hidden = true;
   $('reason').hidden = true;
   message('');
   buttons({});
