@@ -62,7 +62,7 @@ func dialMany(scheme, rest string) (redis.UniversalClient, error) {
 	}
 	for name := range params {
 		if scheme != "redis-sentinel" || name != "master" && name != "db" {
-			return nil, fmt.Errorf("redisqueue: a %s URL has no parameter %q", scheme, name)
+			return nil, fmt.Errorf("redisqueue: a %s URL takes no such parameter", scheme)
 		}
 	}
 	var user, pass string
@@ -109,7 +109,7 @@ func addresses(list, port string) ([]string, error) {
 		}
 		host, p, err := net.SplitHostPort(a)
 		if _, bad := strconv.ParseUint(p, 10, 16); err != nil || host == "" || bad != nil {
-			return nil, fmt.Errorf("redisqueue: %q is not a host or host:port", addrs[i])
+			return nil, fmt.Errorf("redisqueue: host %d of the URL is not a host or host:port", i+1)
 		}
 		addrs[i] = a
 	}

@@ -33,7 +33,7 @@ func TestDial(t *testing.T) {
 func TestDialRefuses(t *testing.T) {
 	for _, url := range []string{
 		"", "127.0.0.1:6379", "http://user:secret@host", "redis://user:secret@host:port/x",
-		"redis-cluster://", "redis-cluster://user:secret@a,,b", "redis-cluster://user:secret@:7000",
+		"redis-cluster://", "redis-cluster://user:secret@a,,b", "redis-cluster://user:secret@:7000", "redis-cluster://user:secret?tail@a:7000", "redis-sentinel://user:x?secret=y@a",
 		"redis-sentinel://user:secret@a", "redis-sentinel://user:secret@a?master=m&db=x", "redis-sentinel://u:secret@a?%zz",
 		"redis://h:6379/abc", "redis://h:99999", "redis://h:6379/0?colour=red", "redis-cluster://a:7000/3",
 		"redis-cluster://a:70000", "redis-cluster://a?db=1", "redis-sentinel://a?master=m&sentinel_password=secret",
