@@ -123,7 +123,7 @@ func Default() Config {
 			Jitter:       2 * time.Second,
 			AdmissionTTL: 3 * time.Minute,
 			TicketTTL:    12 * time.Hour,
-			PollBudget:   15000,
+			PollBudget:   10_000,
 		},
 		Admission: Admission{Margin: 0.7},
 		Orders: Orders{
