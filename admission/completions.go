@@ -34,10 +34,13 @@ type Completions struct {
 
 	mu      sync.Mutex
 	pending map[string][]queue.Completion // by line, oldest first; guarded by mu
+	held    map[ticketOf]bool             // what is in pending; guarded by mu
 	stats   CompletionsStats              // guarded by mu
 
 	outage outage // Run's own
 }
+
+type ticketOf struct{ line, ticketID string }
 
 // CompletionsStats count completions since the start.
 type CompletionsStats struct {
@@ -48,7 +51,7 @@ type CompletionsStats struct {
 
 // NewCompletions makes a collector for the lines, by their ids.
 func NewCompletions(lines map[string]queue.Line, log *slog.Logger) *Completions {
-	return &Completions{lines: lines, log: log, pending: make(map[string][]queue.Completion)}
+	return &Completions{lines: lines, log: log, pending: make(map[string][]queue.Completion), held: make(map[ticketOf]bool)}
 }
 
 // Add notes that an order was committed with an admission. It never waits for a
@@ -58,11 +61,16 @@ func NewCompletions(lines map[string]queue.Line, log *slog.Logger) *Completions 
 func (c *Completions) Add(line, subject, ticketID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ticket := ticketOf{line, ticketID}
+	if c.held[ticket] {
+		return // an order that is repeated must not take the room of others
+	}
 	if c.lines[line] == nil || c.stats.Pending >= completionsHeld {
 		c.stats.Dropped++
 		return
 	}
 	c.pending[line] = append(c.pending[line], queue.Completion{Subject: subject, TicketID: ticketID})
+	c.held[ticket] = true
 	c.stats.Pending++
 }
 
@@ -146,6 +154,9 @@ func (c *Completions) oldest(id string) []queue.Completion {
 func (c *Completions) settle(id string, n int, sent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, done := range c.pending[id][:n] {
+		delete(c.held, ticketOf{id, done.TicketID})
+	}
 	c.pending[id] = slices.Delete(c.pending[id], 0, n)
 	c.stats.Pending -= n
 	if sent {

@@ -314,3 +314,22 @@ func TestCompletionsNeverBlockTheirCallers(t *testing.T) {
 		}
 	})
 }
+
+// An order that is repeated all the time must not take the room of others.
+func TestCompletionsHeldOnce(t *testing.T) {
+	c := NewCompletions(map[string]queue.Line{"a": line("a", newLedger().spend), "b": line("b", newLedger().spend)}, noLog)
+	for range 2 * completionsHeld {
+		c.Add("a", "visitor", "ticket")
+	}
+	c.Add("b", "visitor", "ticket") // of another line, another ticket
+	if s := c.Stats(); s != (CompletionsStats{Pending: 2}) {
+		t.Errorf("stats %+v", s)
+	}
+	if err := c.runOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Add("a", "visitor", "ticket") // told before, and told again
+	if s := c.Stats(); s != (CompletionsStats{Sent: 2, Pending: 1}) {
+		t.Errorf("stats %+v", s)
+	}
+}

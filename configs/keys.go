@@ -56,7 +56,8 @@ func keys(c *Config) []key {
 		duration("line.tick", &c.Line.Tick, 10*time.Millisecond, maxTick),
 		duration("line.jitter", &c.Line.Jitter, 0, 10*time.Minute),
 		duration("line.admission_ttl", &c.Line.AdmissionTTL, time.Second, 24*time.Hour),
-		duration("line.ticket_ttl", &c.Line.TicketTTL, time.Second, 30*24*time.Hour),
+		// Who is told to come back in a minute must still find the ticket renewed.
+		duration("line.ticket_ttl", &c.Line.TicketTTL, 5*time.Minute, 30*24*time.Hour),
 		whole("line.max_length", &c.Line.MaxLength, 0, 1_000_000_000),
 		whole("line.max_active", &c.Line.MaxActive, 0, 1_000_000_000),
 		number("line.poll_budget", &c.Line.PollBudget, 0, 1_000_000),

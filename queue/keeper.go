@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -32,7 +33,12 @@ func Recall(path string) (r Remembered, ok bool, err error) {
 	if err != nil {
 		return Remembered{}, false, fmt.Errorf("queue: recalling the line: %w", err)
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
+	opts := DefaultOptions()
+	if err = json.Unmarshal(text, &r); err == nil {
+		opts.Epoch, opts.Initial = r.Epoch, r.Settings
+		err = opts.Validate()
+	}
+	if err != nil {
 		return Remembered{}, false, fmt.Errorf("queue: %s is damaged; remove it to start the line anew: %w", path, err)
 	}
 	return r, true, nil
@@ -43,11 +49,13 @@ type Keeper struct {
 	path  string
 	watch *Watch
 	log   *slog.Logger
-	kept  Remembered
-	ok    bool // kept is what the file says
+
+	mu   sync.Mutex
+	kept Remembered // guarded by mu
+	ok   bool       // guarded by mu; kept is what the file says
 }
 
-// NewKeeper makes a keeper that writes to path once it runs.
+// NewKeeper makes a keeper that writes to path.
 func NewKeeper(path string, watch *Watch, log *slog.Logger) *Keeper {
 	return &Keeper{path: path, watch: watch, log: log}
 }
@@ -59,54 +67,65 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer ticks.Stop()
 	failing := false
 	for {
-		_, err := k.runOnce()
+		err := k.Keep()
 		if err != nil && !failing {
 			k.log.Error("the line's settings cannot be kept for the next start", "error", err)
 		}
 		failing = err != nil
 		select {
 		case <-ctx.Done():
-			_, _ = k.runOnce()
+			_ = k.Keep()
 			return nil
 		case <-ticks.C:
 		}
 	}
 }
 
-// runOnce writes the file if there is something new, and reports whether it did.
-func (k *Keeper) runOnce() (wrote bool, err error) {
+// Keep writes what the watch has seen, if it is news. Whoever changes the line
+// and refreshes its watch calls it before acknowledging the change: the embedded
+// line has no other memory. Safe for concurrent use.
+func (k *Keeper) Keep() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	view, ok := k.watch.View()
 	if !ok {
-		return false, nil
+		return nil
 	}
 	now := Remembered{Epoch: view.Epoch, Settings: view.Settings}
-	if k.ok && now.Epoch == k.kept.Epoch && now.Settings.Revision == k.kept.Settings.Revision {
-		return false, nil
+	// Neither ever goes back: a store that has just lost its memory has nothing
+	// to teach.
+	if k.ok && now.Epoch <= k.kept.Epoch && now.Settings.Revision <= k.kept.Settings.Revision {
+		return nil
 	}
 	if err := now.keep(k.path); err != nil {
-		return false, err
+		return fmt.Errorf("queue: keeping the line: %w", err)
 	}
 	k.kept, k.ok = now, true
-	return true, nil
+	return nil
 }
 
-// keep replaces the file in one step, so that a crash leaves the old or the new.
+// keep replaces the file in one step, so that a crash leaves the old or the new,
+// and returns when the disk has it.
 func (r Remembered) keep(path string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("queue: keeping the line: %w", err)
+		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	next := path + ".new"
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("queue: keeping the line: %w", err)
+		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // gone already when all went well
 	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("queue: keeping the line: %w", err)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return fmt.Errorf("queue: keeping the line: %w", err)
+	if err := os.Rename(next, path); err != nil {
+		return err
 	}
-	return nil
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }

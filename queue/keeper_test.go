@@ -1,11 +1,13 @@
 package queue_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,12 +86,46 @@ func TestKeeperStops(t *testing.T) {
 
 func TestRecallDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "line.json")
-	if err := os.WriteFile(path, []byte(`{"Epoch":`), 0o600); err != nil {
-		t.Fatal(err)
+	for _, text := range []string{"", `{"Epoch":`, `{"Epoch":1}`, `{"Epoch":-1,"Settings":{"Mode":"normal"}}`, `{"Settings":{"Mode":"odd"}}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := queue.Recall(path); ok || err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("recalled %v, %v from %q", ok, err, text)
+		}
 	}
-	if _, ok, err := queue.Recall(path); ok || err == nil {
-		t.Errorf("recalled %v, %v from a damaged file", ok, err)
-	}
+}
+
+// A disk that cannot be written is said once, and the change is kept when it can.
+func TestKeeperTriesAgain(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "not there yet")
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		line := newLine(t, queue.DefaultOptions())
+		watch := queue.NewWatch(line, time.Hour, slog.New(slog.DiscardHandler))
+		if err := watch.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		keeper := queue.NewKeeper(filepath.Join(folder, "line.json"), watch, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- keeper.Run(ctx) }()
+		time.Sleep(time.Minute) // virtual
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if _, ok, err := queue.Recall(filepath.Join(folder, "line.json")); !ok || err != nil {
+			t.Errorf("not kept when the disk is back: %v, %v", ok, err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), "cannot be kept"); n != 1 {
+			t.Errorf("said %d times:\n%s", n, log.String())
+		}
+	})
 }
 
 func newLine(t *testing.T, opts queue.Options) queue.Line {

@@ -184,7 +184,7 @@ func (s *Server) patchLine(c *fiber.Ctx) error {
 		if _, err := l.line.Configure(ctx, patch); err != nil {
 			return queueError("changing a line", err)
 		}
-		if err := l.refresh(ctx); err != nil {
+		if err := s.settled(ctx, l); err != nil {
 			return err
 		}
 	}
@@ -206,7 +206,7 @@ func (s *Server) restartLine(c *fiber.Ctx) error {
 	if _, err := l.line.Restart(ctx); err != nil {
 		return queueError("restarting a line", err)
 	}
-	if err := l.refresh(ctx); err != nil {
+	if err := s.settled(ctx, l); err != nil {
 		return err
 	}
 	return s.replyLine(c, l)
@@ -233,10 +233,14 @@ func (s *Server) removeVisitor(c *fiber.Ctx) error {
 	return noContent(c)
 }
 
-// refresh makes this instance see what was just changed.
-func (l *line) refresh(ctx context.Context) error {
+// settled makes this instance see what was just changed, and remember it over
+// its own restart. A disk that fails is logged and does not undo the change.
+func (s *Server) settled(ctx context.Context, l *line) error {
 	if err := l.watch.Refresh(ctx); err != nil {
 		return queueError("reading a line after its change", err)
+	}
+	if err := l.keep(); err != nil {
+		s.log.Error("a change is in force but will not outlive this process", "line", l.id, "error", err)
 	}
 	return nil
 }

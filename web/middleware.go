@@ -45,11 +45,11 @@ func (s *Server) answer(c *fiber.Ctx, route *routeMetrics, h fiber.Handler) erro
 	began := time.Now()
 	c.Set(headerRequestID, requestID(c.Get(headerRequestID)))
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	if s.draining.Load() {
-		c.Context().SetConnectionClose()
-	}
 	if err := protect(h, c); err != nil {
 		s.fail(c, err)
+	}
+	if s.draining.Load() { // also when it began while the handler waited
+		c.Context().SetConnectionClose()
 	}
 	took := time.Since(began)
 	status := c.Response().StatusCode()

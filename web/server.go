@@ -64,6 +64,9 @@ func defaultTimeouts() timeouts {
 type Line struct {
 	Line  queue.Line
 	Watch *queue.Watch
+	// Keep, if set, is called with an operator's change in Watch's view, before
+	// the change is acknowledged.
+	Keep func() error
 }
 
 // Config is what a [Server] is made of. Nothing in it changes afterwards.
@@ -158,6 +161,7 @@ type line struct {
 	cookie string
 	line   queue.Line
 	watch  *queue.Watch
+	keep   func() error
 }
 
 // New builds the applications; it starts nothing.
@@ -178,7 +182,10 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	for id, l := range cfg.Lines {
-		prepared := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch}
+		prepared := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, keep: l.Keep}
+		if l.Keep == nil {
+			prepared.keep = func() error { return nil }
+		}
 		s.byID[id] = prepared
 		s.lines = append(s.lines, prepared)
 	}

@@ -67,7 +67,7 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
-	line, watch, err := a.openLine(ctx)
+	line, err := a.openLine(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,12 +76,12 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 		if service, err = a.openOrders(ctx); err != nil {
 			return nil, err
 		}
-		a.reportCompletions(service, line)
+		a.reportCompletions(service, line.Line)
 	}
 	if cfg.Role != configs.RoleOrders {
-		a.lineLoops = append(a.lineLoops, admission.NewTicker(line, a.rate(), cfg.Line.Tick, log).Run)
+		a.lineLoops = append(a.lineLoops, admission.NewTicker(line.Line, a.rate(), cfg.Line.Tick, log).Run)
 	}
-	return a, a.openServer(secrets, line, watch, service)
+	return a, a.openServer(secrets, line, service)
 }
 
 // listen takes the addresses, so that port 0 has a number before anyone serves.
@@ -100,17 +100,18 @@ func (a *app) listen(ctx context.Context) (err error) {
 
 // openLine opens the line and takes the first look at it, so that the first
 // request already knows its epoch and its clock.
-func (a *app) openLine(ctx context.Context) (queue.Line, *queue.Watch, error) {
+func (a *app) openLine(ctx context.Context) (web.Line, error) {
 	line, err := a.newLine(ctx)
 	if err != nil {
-		return nil, nil, err
+		return web.Line{}, err
 	}
 	watch := queue.NewWatch(line, watchEvery, a.log)
 	if err := watch.Refresh(ctx); err != nil {
-		return nil, nil, fmt.Errorf("the first look at the line: %w", err)
+		return web.Line{}, fmt.Errorf("the first look at the line: %w", err)
 	}
-	a.lineLoops = append(a.lineLoops, watch.Run, queue.NewKeeper(a.rememberedLine(), watch, a.log).Run)
-	return line, watch, nil
+	keeper := queue.NewKeeper(a.rememberedLine(), watch, a.log)
+	a.lineLoops = append(a.lineLoops, watch.Run, keeper.Run)
+	return web.Line{Line: line, Watch: watch, Keep: keeper.Keep}, nil
 }
 
 // rate is the first guess, until there is a measured one: at most what a line
@@ -130,7 +131,7 @@ func (a *app) reportCompletions(service *orders.Service, line queue.Line) {
 	a.lineLoops = append(a.lineLoops, completions.Run)
 }
 
-func (a *app) openServer(secrets [][]byte, line queue.Line, watch *queue.Watch, service *orders.Service) error {
+func (a *app) openServer(secrets [][]byte, line web.Line, service *orders.Service) error {
 	tickets, err := queue.NewTickets(secrets, a.cfg.Line.TicketTTL)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (a *app) openServer(secrets [][]byte, line queue.Line, watch *queue.Watch, 
 	}
 	a.server, err = web.New(web.Config{
 		Role:           a.cfg.Role,
-		Lines:          map[string]web.Line{line.ID(): {Line: line, Watch: watch}},
+		Lines:          map[string]web.Line{line.Line.ID(): line},
 		Tickets:        tickets,
 		Tokens:         tokens,
 		Orders:         service,

@@ -122,7 +122,7 @@ func TestBoundsAgree(t *testing.T) {
 	}
 	for name, environ := range map[string][]string{
 		"least": {
-			"SLUICE_LINE_TICK=10ms", "SLUICE_LINE_JITTER=0s", "SLUICE_LINE_ADMISSION_TTL=1s", "SLUICE_LINE_TICKET_TTL=1s",
+			"SLUICE_LINE_TICK=10ms", "SLUICE_LINE_JITTER=0s", "SLUICE_LINE_ADMISSION_TTL=1s", "SLUICE_LINE_TICKET_TTL=5m",
 			"SLUICE_LINE_MAX_LENGTH=0", "SLUICE_LINE_MAX_ACTIVE=0",
 			"SLUICE_ORDERS_WORKERS=1", "SLUICE_ORDERS_BACKLOG=1", "SLUICE_ORDERS_DEADLINE=1ms", "SLUICE_ORDERS_PAY_WITHIN=1s",
 		},
@@ -217,8 +217,8 @@ func TestBinary(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		t.Cleanup(cancel)
-		cmd := exec.CommandContext(ctx, binary, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data", t.TempDir())
-		cmd.Env = append(os.Environ(), environ...)
+		cmd := exec.CommandContext(ctx, binary, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+		cmd.Env = append(append(os.Environ(), "SLUICE_DATA="+t.TempDir()), environ...)
 		out := newLines()
 		cmd.Stdout = out
 		if err := cmd.Start(); err != nil {
@@ -260,6 +260,31 @@ func TestBinary(t *testing.T) {
 		exit, ok := errors.AsType[*exec.ExitError](cmd.Wait())
 		if !ok || exit.ExitCode() != exitFailed {
 			t.Errorf("exit: %v, want %d", exit, exitFailed)
+		}
+	})
+	t.Run("an acknowledged change survives kill -9", func(t *testing.T) {
+		t.Parallel()
+		const line = "/admin/api/lines/default"
+		data := "SLUICE_DATA=" + t.TempDir()
+		admin := regexp.MustCompile(`(http://.*)/admin\n`)
+		cmd, out := begin(t, data)
+		at := admin.FindStringSubmatch(out.await(t, "Stop it"))[1]
+		for path, change := range map[string]string{line: `{"paused":true}`, line + "/restart": "{}"} {
+			method := map[bool]string{true: http.MethodPatch, false: http.MethodPost}[path == line]
+			if status, answer := call(t, method, at+path, nil, change); status != http.StatusOK {
+				t.Fatalf("%s: %d %v", path, status, answer)
+			}
+		}
+		_, want := call(t, http.MethodGet, at+line, nil, "")
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		_, out = begin(t, data)
+		at = admin.FindStringSubmatch(out.await(t, "Stop it"))[1]
+		_, got := call(t, http.MethodGet, at+line, nil, "")
+		if got["epoch"] != want["epoch"] || got["paused"] != true || got["revision"] != want["revision"] {
+			t.Errorf("after kill -9: %v\nbefore: %v", got, want)
 		}
 	})
 	t.Run("bad configuration", func(t *testing.T) {

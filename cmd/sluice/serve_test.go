@@ -124,6 +124,45 @@ func TestEmbeddedRestartRemembersTheLine(t *testing.T) {
 	}
 }
 
+// What was said to a line elsewhere must not reach the line of the sale: neither
+// of the embedded line, from trying things out, nor of another Redis.
+func TestRememberedLineIsOfItsStore(t *testing.T) {
+	t.Parallel()
+	const line = "/admin/api/lines/default"
+	shared, elsewhere := sharedStores(t), sharedStores(t)
+	sale := serveEmbedded(t, shared...)
+	if status, answer := call(t, http.MethodPatch, sale.admin+line, nil, `{"paused":true,"max_active":500}`); status != http.StatusOK {
+		t.Fatalf("pause: %d %v", status, answer)
+	}
+	v := &visitor{t: t}
+	v.enter(sale)
+	_, want := call(t, http.MethodGet, sale.admin+line, nil, "")
+
+	folder := "SLUICE_DATA=" + t.TempDir()
+	for name, environ := range map[string][]string{"embedded": nil, "another Redis": elsewhere} {
+		other := serveEmbedded(t, append(environ, folder)...)
+		for path, change := range map[string]string{line: `{"message":"not for the sale"}`, line + "/restart": "{}"} {
+			method := map[bool]string{true: http.MethodPatch, false: http.MethodPost}[path == line]
+			if status, answer := call(t, method, other.admin+path, nil, change); status != http.StatusOK {
+				t.Fatalf("%s: %s: %d %v", name, path, status, answer)
+			}
+		}
+		if code := other.end(); code != exitOK {
+			t.Fatalf("exit %d", code)
+		}
+	}
+	joined := serveEmbedded(t, append(shared, folder)...)
+	_, got := call(t, http.MethodGet, joined.admin+line, nil, "")
+	for _, key := range []string{"paused", "message", "max_active", "revision", "epoch"} {
+		if got[key] != want[key] {
+			t.Errorf("%s is %v, was %v before somebody joined", key, got[key], want[key])
+		}
+	}
+	if answer := v.position(joined); answer["position"] != 1.0 {
+		t.Errorf("the visitor stands at %v", answer)
+	}
+}
+
 // An operator's changes over the running service.
 func TestOperator(t *testing.T) {
 	t.Parallel()
@@ -312,7 +351,7 @@ func ownRedis(t *testing.T) string {
 			}
 		}
 	}
-	t.Fatal("all of Redis' databases are claimed by other tests")
+	t.Fatal("none of Redis' databases 1 to 12 is free: all are claimed by tests, or hold a line (keys sluice:*)")
 	return ""
 }
 
@@ -332,17 +371,23 @@ func claim(t *testing.T, url string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if claimed {
-		forget(ctx, t, client)
-		t.Cleanup(func() {
-			forget(ctx, t, client)
-			client.Del(ctx, "sluice-test:claim")
-		})
+	if !claimed {
+		return false
 	}
-	return claimed
+	// Somebody may serve from here, or a killed test left its line: not ours to
+	// delete.
+	if lines, err := client.Keys(ctx, "sluice:*").Result(); err != nil || len(lines) > 0 {
+		client.Del(ctx, "sluice-test:claim")
+		return false
+	}
+	t.Cleanup(func() {
+		forget(ctx, t, client)
+		client.Del(ctx, "sluice-test:claim")
+	})
+	return true
 }
 
-// forget deletes the lines in the claimed database, and nothing else.
+// forget deletes the lines in the claimed database, which are the test's.
 func forget(ctx context.Context, t *testing.T, client *redis.Client) {
 	t.Helper()
 	keys, err := client.Keys(ctx, "sluice:*").Result()

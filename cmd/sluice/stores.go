@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"sluice/configs"
 	"sluice/orders"
@@ -19,8 +21,11 @@ import (
 func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 	opts := lineOptions(a.cfg.Line)
 	remembered, ok, err := queue.Recall(a.rememberedLine())
-	if err != nil {
+	if err != nil && a.cfg.Redis == "" {
 		return nil, err
+	}
+	if err != nil { // Redis has the truth, unless it loses it in this moment
+		a.log.Warn("what this process remembers of the line cannot be read", "error", err)
 	}
 	if ok {
 		opts.Epoch = remembered.Epoch
@@ -45,9 +50,19 @@ func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 	return redisqueue.New(client, web.DefaultLine, opts)
 }
 
-// rememberedLine is the file for what must outlive this process.
+// rememberedLine is the file for what must outlive this process. It is of one
+// store: what was said to a line elsewhere, say when trying things out without
+// Redis, must not reach the line of the sale.
 func (a *app) rememberedLine() string {
-	return filepath.Join(a.cfg.Data, "line-"+web.DefaultLine+".json")
+	store := "embedded"
+	if a.cfg.Redis != "" {
+		_, address, _ := strings.Cut(string(a.cfg.Redis), "://")
+		if at := strings.LastIndex(address, "@"); at >= 0 {
+			address = address[at+1:] // whoever logs in, it is the same line
+		}
+		store = fmt.Sprintf("redis-%x", sha256.Sum256([]byte(address)))[:len("redis-")+12]
+	}
+	return filepath.Join(a.cfg.Data, "line-"+web.DefaultLine+"-"+store+".json")
 }
 
 func lineOptions(c configs.Line) queue.Options {

@@ -224,15 +224,14 @@ func (l *Line) Leave(_ context.Context, t queue.Ticket) error {
 		l.beginEpoch(t.Epoch)
 	}
 	id := l.earliest(t.ID)
-	// An old ticket must not end the place that its visitor has taken since.
 	if _, over := l.endOf(id, now); over {
 		return nil
 	}
-	h := l.holders[t.Subject]
-	if h != nil {
+	// A ticket ends its own place only: it may be so old that its own end is
+	// forgotten, and its visitor has another place since.
+	if h := l.holders[t.Subject]; h != nil && h.ticketID == id {
 		l.end(h, queue.Left, now)
-	}
-	if h == nil || h.ticketID != id {
+	} else {
 		l.rememberEnd(id, queue.Left, now)
 	}
 	return nil

@@ -283,6 +283,18 @@ func testEndIsRemembered(t *testing.T, impl Implementation) {
 		return s.State == queue.Waiting
 	})
 	f.wantState(last, queue.Left) // each in its own time
+
+	// Forgotten or not, the old ticket cannot end the place taken since.
+	old := ticket
+	if err := f.line.Leave(f.ctx, ticket); err != nil {
+		t.Fatal(err)
+	}
+	fresh := f.enter("v", nil).Ticket
+	old.ID = queue.NewID() // to the store a forgotten end is no record
+	if err := f.line.Leave(f.ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	f.wantState(fresh, queue.Waiting)
 }
 
 func testRestart(t *testing.T, impl Implementation) {

@@ -2,6 +2,7 @@ package redisqueue
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -19,8 +20,11 @@ func (l *Line) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 		if err := l.open(ctx); err != nil {
 			return queue.Snapshot{}, err
 		}
-		if s, _, err = l.read(ctx); err != nil {
+		if s, ok, err = l.read(ctx); err != nil {
 			return queue.Snapshot{}, err
+		}
+		if !ok {
+			return queue.Snapshot{}, fmt.Errorf("%w: it was lost again while being read", queue.ErrUnavailable)
 		}
 	}
 	return s, nil

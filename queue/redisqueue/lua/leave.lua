@@ -14,11 +14,16 @@ if held ~= '' then
   if tonumber(ARGV[5]) < epoch then return 0 end
   if tonumber(ARGV[5]) > epoch then begin_epoch(ARGV[5]) end -- as in visit.lua
   held = earliest(held)
-  -- An old ticket must not end the place that its visitor has taken since.
   if end_of(held) then return 0 end
 end
 
 local current = redis.call('HGET', tickets, subject)
+-- A ticket ends its own place only: it may be so old that its own end is
+-- forgotten, and its visitor has another place since.
+if held ~= '' and held ~= current then
+  remember_end(held, state, ticket_ttl)
+  return 0
+end
 if current then
   if admission_of(current) then
     end_admission(current, subject, state, ticket_ttl)
@@ -29,7 +34,4 @@ if current then
     remember_end(current, state, ticket_ttl)
   end
 end
--- The ticket itself ends too, also when the store had no record of it: it must
--- not bring anybody back.
-if held ~= '' and held ~= current then remember_end(held, state, ticket_ttl) end
 return current and 1 or 0
