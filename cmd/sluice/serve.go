@@ -40,8 +40,11 @@ func (a *app) run(ctx context.Context) error {
 	defer stop()
 	stopLineLoops := start(ctx, stop, a.lineLoops)
 	stopOrderLoops := start(ctx, stop, a.orderLoops)
+	defer context.AfterFunc(ctx, func() {
+		a.log.Info("stopping: what is under way is finished first; a second signal quits at once")
+	})()
 	err := a.server.Serve(ctx, a.public, a.admin, web.Drain{Delay: a.cfg.DrainDelay, Timeout: a.cfg.DrainTimeout})
-	a.log.Info("no more requests; stopping")
+	a.log.Info("no more requests")
 	err = errors.Join(err, stopOrderLoops(), stopLineLoops(), a.close())
 	if err != nil {
 		return fmt.Errorf("stopped: %w", err)
