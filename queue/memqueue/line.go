@@ -225,7 +225,7 @@ func (l *Line) Leave(_ context.Context, t queue.Ticket) error {
 	}
 	id := l.earliest(t.ID)
 	if _, over := l.endOf(id, now); over {
-		return nil
+		return nil // how it ended stays as it was
 	}
 	// A ticket ends its own place only: it may be so old that its own end is
 	// forgotten, and its visitor has another place since.

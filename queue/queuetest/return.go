@@ -138,6 +138,7 @@ func testReturn(t *testing.T, impl Implementation) {
 			if err := f.line.Leave(f.ctx, old); err != nil {
 				t.Fatal(err)
 			}
+			f.wantState(old, tt.poll) // how it ended stays as it was
 			f.wantState(s.Ticket, queue.Waiting)
 		}
 		if !tt.enterCreates && s.Ticket != old {

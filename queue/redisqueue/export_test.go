@@ -12,6 +12,11 @@ const (
 	IOTimeout = ioTimeout
 )
 
+// RestartFrom restarts as a caller that saw the epoch, or repeats it.
+func RestartFrom(ctx context.Context, l *Line, epoch int64) (int64, error) {
+	return l.run(ctx, restartScript, "restarting", epoch).Int64()
+}
+
 // Keys are all keys of a line, for tests that wipe one.
 func Keys(line string) []string { return keysOf(line).all }
 

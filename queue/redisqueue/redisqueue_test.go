@@ -69,3 +69,28 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The client repeats a script whose answer was lost: a repeated restart must not
+// throw out those who have entered since.
+func TestRestartRepeated(t *testing.T) {
+	t.Parallel()
+	client := dial(t)
+	line, err := redisqueue.New(client, newLine(t, client), queue.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch, err := redisqueue.RestartFrom(t.Context(), line, 0)
+	if err != nil || epoch == 0 {
+		t.Fatal(epoch, err)
+	}
+	entered, err := line.Enter(t.Context(), "v", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := redisqueue.RestartFrom(t.Context(), line, 0); err != nil || again != epoch {
+		t.Fatalf("repeated: epoch %d, %v; want %d", again, err, epoch)
+	}
+	if s, err := line.Standing(t.Context(), entered.Ticket); err != nil || s.State != queue.Waiting {
+		t.Fatalf("who entered since: %+v, %v", s, err)
+	}
+}

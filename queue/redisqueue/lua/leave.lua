@@ -14,7 +14,7 @@ if held ~= '' then
   if tonumber(ARGV[5]) < epoch then return 0 end
   if tonumber(ARGV[5]) > epoch then begin_epoch(ARGV[5]) end -- as in visit.lua
   held = earliest(held)
-  if end_of(held) then return 0 end
+  if end_of(held) then return 0 end -- how it ended stays as it was
 end
 
 local current = redis.call('HGET', tickets, subject)
