@@ -118,8 +118,8 @@ type recorded struct {
 	batches []queue.Batch
 }
 
-func (r *recorded) Admit(ctx context.Context, rate float64) (queue.Batch, error) {
-	b, err := r.Line.Admit(ctx, rate)
+func (r *recorded) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
+	b, err := r.Line.Admit(ctx, rate, why)
 	if err == nil && !b.Skipped {
 		r.batches = append(r.batches, b)
 	}

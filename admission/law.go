@@ -6,6 +6,57 @@ import (
 	"sluice/queue"
 )
 
+// Measurement is one reading of a pool. Counters are since the process started.
+type Measurement struct {
+	// At is monotonic; readings are in its order.
+	At time.Time
+	// Workers is how many units of work can run at once, Busy how many do, Backlog
+	// how many wait for a worker.
+	Workers, Busy, Backlog int
+	// Completed counts units of work that ran to their end.
+	Completed int64
+	// BusyTime is the time all workers together have been at work.
+	BusyTime time.Duration
+}
+
+// LawSettings are what the law is told.
+type LawSettings struct {
+	// First is the capacity to begin with, in orders per second: [FirstGuess].
+	First float64
+	// WaitTarget is how long an order may wait for a worker.
+	WaitTarget time.Duration
+}
+
+// LawState is what the law remembers from one measurement to the next. The zero
+// value is the state before the first.
+type LawState struct {
+	// Capacity is the finding, in orders per second, and Reason what it rests on.
+	Capacity float64
+	Reason   LawReason
+	// Throughput is orders per second, Utilisation the share of the workers' time
+	// that was used, both over the law's window.
+	Throughput, Utilisation float64
+
+	window []Measurement // STUB
+}
+
+// LawReason is what a capacity rests on.
+type LawReason string
+
+// The reasons.
+const (
+	ReasonFirst    LawReason = "first_guess" // nothing was measured yet
+	ReasonGrowing  LawReason = "growing"     // workers are free: looking for more
+	ReasonMeasured LawReason = "measured"    // every worker is busy: what they finish
+	ReasonIdle     LawReason = "idle"        // no samples: the last figure stands
+)
+
+// Next is the control law of one pool: a pure function.
+func Next(s LawState, m Measurement, set LawSettings) LawState {
+	s.Capacity, s.Reason = set.First, ReasonFirst // STUB
+	return s
+}
+
 // Rater tells how fast visitors may be let in, and what sets that bound. It is
 // asked before every batch and must answer at once, with a finite rate of at
 // least 0 per second.

@@ -70,10 +70,7 @@ func (t *Ticker) runOnce(ctx context.Context) (queue.Batch, error) {
 	ctx, cancel := context.WithTimeout(ctx, admitDeadline)
 	defer cancel()
 	rate, why := t.rate.Rate()
-	b, err := t.line.Admit(ctx, rate)
-	if b.LimitedBy == queue.LimitedByCapacity {
-		b.LimitedBy = why // the line knows that the rate bound it, the rater why it is that rate
-	}
+	b, err := t.line.Admit(ctx, rate, why)
 	t.count(b, err)
 	if err != nil {
 		return queue.Batch{}, fmt.Errorf("admission: a batch of line %q: %w", t.line.ID(), err)

@@ -28,7 +28,7 @@ type fakeLine struct {
 
 func (l *fakeLine) ID() string { return l.id }
 
-func (l *fakeLine) Admit(ctx context.Context, rate float64) (queue.Batch, error) {
+func (l *fakeLine) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
 	l.mu.Lock()
 	admit := l.admit
 	l.mu.Unlock()

@@ -20,8 +20,26 @@ const keepEvery = 250 * time.Millisecond
 // operator's word still holds, and a ticket of an ended sale stays dead, also
 // when the line's store has forgotten both. It is the embedded line's only home.
 type Remembered struct {
-	Epoch    int64
+	Epoch int64
+	// Created is the incarnation of the store in which the line was last seen
+	// ([Snapshot].Created).
+	Created  time.Time
 	Settings Settings
+	// Longest is the longest interval that was told before ([Told]).
+	Longest time.Duration
+	// Quiet is true after a clean stop at which nobody waited.
+	Quiet bool
+}
+
+func (r Remembered) validate() error {
+	var errs []error
+	if r.Epoch < 0 {
+		errs = append(errs, errors.New("the remembered epoch must not be negative"))
+	}
+	if r.Longest < 0 {
+		errs = append(errs, errors.New("the remembered interval must not be negative"))
+	}
+	return errors.Join(append(errs, r.Settings.validate())...)
 }
 
 // Recall reads what was kept at path; ok is false if nothing was.
@@ -33,10 +51,8 @@ func Recall(path string) (r Remembered, ok bool, err error) {
 	if err != nil {
 		return Remembered{}, false, fmt.Errorf("queue: recalling the line: %w", err)
 	}
-	opts := DefaultOptions()
 	if err = json.Unmarshal(text, &r); err == nil {
-		opts.Epoch, opts.Initial = r.Epoch, r.Settings
-		err = opts.Validate()
+		err = r.validate()
 	}
 	if err != nil {
 		return Remembered{}, false, fmt.Errorf("queue: %s is damaged; remove it to start the line anew: %w", path, err)

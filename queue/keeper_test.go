@@ -27,7 +27,7 @@ func TestKeeper(t *testing.T) {
 		ticket := enter(t, line).Ticket
 		stop := run(t, line, path)
 		synctest.Wait()
-		want := queue.Settings{Paused: true, Message: "한국어", Mode: queue.ModeNormal, RateOverride: new(17.5), MaxActive: 3}
+		want := queue.Settings{Paused: true, Message: "한국어", Mode: queue.ModeNormal, RateOverride: new(17.5), MaxActive: 3, Weight: 1}
 		rate := want.RateOverride
 		settings, err := line.Configure(t.Context(), queue.Patch{Paused: &want.Paused, Message: &want.Message, RateOverride: &rate, MaxActive: &want.MaxActive})
 		if err != nil {
@@ -45,7 +45,7 @@ func TestKeeper(t *testing.T) {
 		stop()
 
 		opts := queue.DefaultOptions()
-		opts.Epoch, opts.Initial = kept.Epoch, kept.Settings
+		opts.Known = &kept
 		again := newLine(t, opts)
 		s, err := again.Snapshot(t.Context())
 		if err != nil || s.Epoch != epoch || !reflect.DeepEqual(s.Settings, settings) {

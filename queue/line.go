@@ -16,6 +16,11 @@ var (
 	ErrFull = errors.New("queue: the line is full")
 	// ErrEpoch means that the ticket belongs to an earlier epoch of the line.
 	ErrEpoch = errors.New("queue: the ticket belongs to an earlier epoch")
+	// ErrClosed means that the line has closed: nobody takes a place any more.
+	ErrClosed = errors.New("queue: the line is closed")
+	// ErrStarted means that the opening time cannot be moved into the future any
+	// more: somebody holds a place that was not drawn.
+	ErrStarted = errors.New("queue: the line has started")
 )
 
 // lineID is what a line may be called: it becomes part of store keys, cookie
@@ -28,19 +33,22 @@ func ValidID(id string) bool { return lineID.MatchString(id) }
 // State is what the line knows about a visitor.
 type State string
 
-// The states of a visitor. Waiting and Admitted are live; Spent, Expired, Left
-// and Removed are the ends of a ticket, after which Enter gives a new one.
+// The states of a visitor. Scheduled, Waiting, Closed and Admitted hold
+// something; Spent, Expired, Left and Removed are the ends of a ticket, after
+// which Enter gives a new one.
 const (
-	Waiting  State = "waiting"
-	Admitted State = "admitted"
-	Spent    State = "spent"   // ordered with the admission
-	Expired  State = "expired" // the admission ran out unused, or an away place was given up
-	Left     State = "left"    // gave the place up
-	Removed  State = "removed" // taken out by an operator
+	Scheduled State = "scheduled" // in the draw of a line that has not opened
+	Waiting   State = "waiting"
+	Closed    State = "closed" // holds a place in a line that has closed since
+	Admitted  State = "admitted"
+	Spent     State = "spent"   // ordered with the admission
+	Expired   State = "expired" // the admission ran out unused, or an away place was given up
+	Left      State = "left"    // gave the place up
+	Removed   State = "removed" // taken out by an operator
 )
 
-// Live reports whether a visitor in this state still holds something.
-func (s State) Live() bool { return s == Waiting || s == Admitted }
+// Live reports whether a visitor in this state waits or may buy.
+func (s State) Live() bool { return s == Scheduled || s == Waiting || s == Admitted }
 
 // Line is one waiting line. Implementations keep these rules:
 //
@@ -51,6 +59,17 @@ func (s State) Live() bool { return s == Waiting || s == Admitted }
 //   - Order and expiry are decided on the store's clock alone.
 //   - Nothing of it runs on when its calls have returned, but for the end of a
 //     call that its caller gave up.
+//
+// Loss. A line remembers, in this process, the incarnation of its store that it
+// knew ([Snapshot].Created), the epoch, the floor of places and the settings. A
+// store that has another incarnation, or none, has lost its memory; so has one
+// whose incarnation is younger than a genuine ticket it has no record of. Then
+// what was known is put back (never an older revision over a newer one; of equal
+// ones the larger hash wins) and nobody is admitted until the longest interval
+// that anybody was told ([Told]) plus Options.RecoveryHold has passed since, at
+// most [MaxHold]: every client raises that end to what it told itself. A store
+// loses its memory once per incarnation, however many old tickets follow. A
+// process that never knew the line and finds none creates it, open at once.
 type Line interface {
 	// ID is the line's name.
 	ID() string
@@ -63,15 +82,23 @@ type Line interface {
 	// epoch gives way to a new ticket at the tail. Without a held ticket the
 	// subject alone decides. Standing.Created tells a new place from an old one.
 	//
-	// Errors: [ErrFull] when a new place would exceed Settings.MaxLength.
+	// Before Settings.OpensAt a new ticket is an early one: its place is drawn
+	// ([DrawPlace]) and not shown, and the state is Scheduled.
+	//
+	// Errors: [ErrFull] when a new place would exceed Settings.MaxLength,
+	// [ErrClosed] once Settings.ClosesAt has passed, but for somebody admitted.
 	Enter(ctx context.Context, subject string, held *Ticket) (Standing, error)
 
 	// Standing tells where the holder of a verified ticket stands. It is the
 	// hot path: for somebody who simply waits it costs one round trip.
 	//
 	// Re-insertion: a ticket the store has no record of, or that is away,
-	// returns to its signed place. Of two tickets of one subject the earlier
-	// place and its ticket id win, and the other ticket maps to it.
+	// returns to its signed place, an early one to its drawn place. Of two
+	// tickets of one subject the earlier place and its ticket id win, and the
+	// other ticket maps to it.
+	//
+	// The first Standing that tells an admission notes the time: it is the
+	// record's FetchedAt.
 	//
 	// Errors: [ErrEpoch] for a ticket of an earlier epoch. A ticket of a later
 	// epoch than the store's proves that the store has lost its memory; the
@@ -87,46 +114,86 @@ type Line interface {
 	// whether they held anything. As for Leave, a token that is out stays good.
 	Remove(ctx context.Context, subject string) (bool, error)
 
-	// MarkAway takes waiting subjects out of the order because they stopped
-	// polling; their tickets bring them back to their old places.
-	MarkAway(ctx context.Context, subjects []string) error
+	// Sweep takes in who was heard lately and takes those out of the order who
+	// have fallen silent near the head, so that they use up no admission; their
+	// tickets bring them back to their old places. Each process that answers
+	// polls calls it once a second, also with nobody heard.
+	//
+	// Silent is who was not heard for longer than the longest interval told by
+	// any process in the last two minutes plus Options.Grace, counted from
+	// entering the zone near the head, and from the last time that the line was
+	// paused, recovering, not open, or swept by nobody for five seconds. The
+	// zone is what the line would admit in that time at the rate of the last
+	// batch, between [MinZone] and [MaxZone] positions.
+	//
+	// Somebody away whose place the head has passed for Options.KeepPlace is
+	// given up: the record becomes Expired.
+	//
+	// Whoever is marked away although they polled loses nothing: their next
+	// poll puts them back, and the next batch lets them in.
+	Sweep(ctx context.Context, heard []string) (Swept, error)
 
 	// Admit lets in one batch from the head: at most one batch per tick,
-	// however many processes call. rate is in admissions per second. The
-	// batch is rate × time since the last batch, the fraction carried over,
-	// never more than two ticks' worth. Paused, RateOverride, MaxActive and
-	// Mode are read from the line's settings in the same step. A rate that
-	// [ValidRate] refuses is an error, and nothing happens.
-	Admit(ctx context.Context, rate float64) (Batch, error)
+	// however many processes call. rate is in admissions per second, and why is
+	// what bounds it. The batch is rate × time since the last batch, the fraction
+	// carried over, never more than two ticks' worth. Opening and closing time,
+	// the hold after a loss, Paused, RateOverride, MaxActive and Mode are read
+	// from the line in the same step. A rate that [ValidRate] refuses is an
+	// error, and nothing happens.
+	Admit(ctx context.Context, rate float64, why LimitedBy) (Batch, error)
+
+	// Arrive notes that holders of admissions have come to order, whatever
+	// comes of it; each admission counts once. It is how the line learns what
+	// share of the admitted comes, and how long they take ([Snapshot].Cohorts,
+	// Lag). Unknown and ended admissions count for nothing.
+	Arrive(ctx context.Context, came []Completion) error
 
 	// Spend records that admissions were used for an order. A ticket that the
 	// store does not know (it was emptied meanwhile) is recorded as spent too.
+	// Whoever spends has arrived.
 	Spend(ctx context.Context, used []Completion) error
 
 	// Snapshot reads the line's figures and settings.
 	Snapshot(ctx context.Context) (Snapshot, error)
 
 	// Configure applies an operator's change and returns the new settings. The
-	// revision becomes max(old + 1, the store's time in ms).
+	// revision becomes max(old + 1, the store's time in ms). A first OpensAt in
+	// the future makes the seed of the draw, which then stays until a restart.
+	//
+	// Errors: [ErrStarted].
 	Configure(ctx context.Context, p Patch) (Settings, error)
 
+	// Seal fixes Settings.TicketsSHA256 once the line has opened, is not
+	// recovering, and had a draw: the hash of the set of early tickets
+	// ([HashTickets]). It does nothing otherwise, or if that is done. It may
+	// take seconds.
+	Seal(ctx context.Context) error
+
 	// Restart empties the line and raises its epoch to max(old + 1, the
-	// store's time in ms). Settings stay. Tickets and admissions of the
+	// store's time in ms). Settings stay, but for the draw: a line that is still
+	// to open gets a new seed, any other none. Tickets and admissions of the
 	// earlier epoch are dead.
 	Restart(ctx context.Context) (epoch int64, err error)
+
+	// Export lists what is recorded of every ticket of this epoch, in the order
+	// of places: those who hold something and those whose ticket has ended within
+	// its lifetime. It holds all of them in memory while it runs; the records of
+	// people who come and go meanwhile may be from before or after.
+	Export(ctx context.Context) ([]Record, error)
 }
 
 // Standing is what the line says about one visitor.
 type Standing struct {
 	State State
 	// Ticket is the ticket that holds the place: the visitor's own, or, when a
-	// visitor has two, the earlier one. Its IssuedAt and ExpiresAt are zero.
+	// visitor has two, the earlier one. Its IssuedAt and ExpiresAt are zero; an
+	// early ticket has no Place.
 	Ticket Ticket
 	// Created is true when Enter made a new place.
 	Created bool
 	// Position is 1 for the visitor who is next, while waiting.
 	Position int64
-	// Length is how many wait in the line, while waiting.
+	// Length is how many wait in the line, while waiting or scheduled.
 	Length int64
 	// Admission is set while admitted.
 	Admission Admission
@@ -144,6 +211,27 @@ type Admission struct {
 	AdmittedAt time.Time
 	NotBefore  time.Time
 	ExpiresAt  time.Time
+}
+
+// Swept is the outcome of one Sweep.
+type Swept struct {
+	// Zone is how many positions from the head matter: only who polls from one
+	// of them needs to be told to the next Sweep.
+	Zone int64
+	// Away is how many were taken out of the order, GivenUp how many away places
+	// were given up.
+	Away, GivenUp int64
+}
+
+// Record is what a line remembers of one ticket, for the audit. Times that are
+// not known are zero.
+type Record struct {
+	TicketID string
+	// Place is the sort key, drawn or in µs; 0 if the store has forgotten it.
+	Place                            int64
+	EnteredAt, AdmittedAt, FetchedAt time.Time
+	// Outcome is Scheduled, Waiting, Admitted, or how the ticket ended.
+	Outcome State
 }
 
 // Batch is the outcome of one Admit.
@@ -176,30 +264,62 @@ const (
 	LimitedByRecovering  LimitedBy = "recovering"
 	LimitedByNoOneWaits  LimitedBy = "no_one_waiting"
 	LimitedByPassthrough LimitedBy = "passthrough"
+	LimitedBySchedule    LimitedBy = "schedule" // not open yet, or closed
 )
 
-// Completion says that an order was committed with an admission.
+// Completion names the admission that an order was made with.
 type Completion struct {
 	Subject  string
 	TicketID string
 }
 
+// Cohort is the visitors admitted within one second.
+type Cohort struct {
+	// Second is the Unix time of it, on the store's clock.
+	Second int64
+	// Admitted is how many were let in, Arrived how many of them have come to
+	// order so far.
+	Admitted, Arrived int64
+}
+
+// MaxCohorts is how many of the latest seconds with admissions are kept.
+const MaxCohorts = 128
+
 // Snapshot is the line at one moment.
 type Snapshot struct {
-	Line     string
-	Epoch    int64
-	Settings Settings
-	// Waiting is the length of the line; Inside is how many admissions may be in
-	// use, also of visitors who left with a token; Away is how many stopped polling and may return.
+	Line  string
+	Epoch int64
+	// Created is when the store began to know the line: its incarnation.
+	Created time.Time
+	// HoldUntil is until when nobody is admitted after a loss; zero without one.
+	HoldUntil time.Time
+	Settings  Settings
+	// Waiting is the length of the line, with the early tickets of a draw; Inside
+	// is how many admissions may be in use, also of visitors who left with a
+	// token; Away is how many stopped polling and may return.
 	Waiting, Inside, Away int64
-	// Admitted counts the admissions of this epoch, Spent the ones used for an
-	// order, Expired the ones that ran out.
-	Admitted, Spent, Expired int64
+	// Of this epoch: Admitted counts the admissions, Arrived those who came to
+	// order, Spent the ones used for an order, Expired the ones that ran out;
+	// Left counts who gave up or lost a place while waiting, GivenUp the away
+	// places that were not come back for.
+	Admitted, Arrived, Spent, Expired, Left, GivenUp int64
 	// Dropped counts the permits that stalls swallowed in this epoch.
 	Dropped float64
 	// Rate and LimitedBy are those of the last batch; empty before the first.
 	Rate      float64
 	LimitedBy LimitedBy
+	// Cohorts are the latest seconds with admissions, oldest first, at most
+	// [MaxCohorts].
+	Cohorts []Cohort
+	// Lag is how long visitors take from their admission until they come to
+	// order: a moving mean with a weight of 1/32 per arrival; 0 before the first.
+	Lag time.Duration
 	// At is the store's time of the reading.
 	At time.Time
 }
+
+// Recovering reports whether admission is on hold after a loss.
+func (s Snapshot) Recovering() bool { return s.At.Before(s.HoldUntil) }
+
+// Phase is the phase of the line's schedule.
+func (s Snapshot) Phase() Phase { return s.Settings.Phase(s.At) }

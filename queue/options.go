@@ -19,12 +19,31 @@ type Options struct {
 	// TicketTTL is how long a ticket is good after it was signed, and how long
 	// the end of a ticket is remembered.
 	TicketTTL time.Duration
-	// Epoch is the highest one this process remembers of the line; 0 if none.
-	Epoch int64
-	// Initial are the settings the line is born with (revision 0), or those that
-	// this process remembers of it.
+	// KeepPlace is how long somebody away keeps their place after the head has
+	// passed it.
+	KeepPlace time.Duration
+	// Grace is how much later than told a poll may come before its visitor counts
+	// as silent: what a slow network and a busy phone cost.
+	Grace time.Duration
+	// RecoveryHold is how long admission waits after a loss, beyond the longest
+	// interval that anybody was told.
+	RecoveryHold time.Duration
+	// Told is the longest interval this process told anybody; nil is none.
+	Told *Told
+	// Initial are the settings the line is born with (revision 0).
 	Initial Settings
+	// Known is what this process remembers of the line from before; nil if it
+	// never knew it. Its settings win over Initial if an operator made them.
+	Known *Remembered
 }
+
+const (
+	// MaxHold is the longest that admission is held after a loss.
+	MaxHold = 10 * time.Minute
+	// MinZone and MaxZone bound the positions near the head in which silence
+	// matters.
+	MinZone, MaxZone = 100, 5000
+)
 
 // MaxTick is the longest time between two batches.
 const MaxTick = 200 * time.Millisecond
@@ -36,7 +55,10 @@ func DefaultOptions() Options {
 		Jitter:       2 * time.Second,
 		AdmissionTTL: 3 * time.Minute,
 		TicketTTL:    12 * time.Hour,
-		Initial:      Settings{Mode: ModeNormal},
+		KeepPlace:    30 * time.Minute,
+		Grace:        4 * time.Second,
+		RecoveryHold: 15 * time.Second,
+		Initial:      Settings{Mode: ModeNormal, Weight: 1},
 	}
 }
 
@@ -52,17 +74,21 @@ func (o Options) Validate() error {
 		{"jitter", o.Jitter, 0, 10 * time.Minute},
 		{"admission_ttl", o.AdmissionTTL, time.Millisecond, 24 * time.Hour},
 		{"ticket_ttl", o.TicketTTL, time.Second, 30 * 24 * time.Hour},
+		{"keep_place", o.KeepPlace, 0, 30 * 24 * time.Hour},
+		{"grace", o.Grace, 0, time.Minute},
+		{"recovery_hold", o.RecoveryHold, 0, MaxHold},
 	} {
 		if d.value < d.min || d.value > d.max {
 			errs = append(errs, fmt.Errorf("%s must be between %s and %s, not %s", d.name, d.min, d.max, d.value))
 		}
 	}
-	if o.Epoch < 0 {
-		errs = append(errs, errors.New("epoch must not be negative"))
-	}
-	s := o.Initial
-	if err := (Patch{Mode: &s.Mode, RateOverride: &s.RateOverride, MaxActive: &s.MaxActive, MaxLength: &s.MaxLength}).Validate(); err != nil {
+	if err := o.Initial.validate(); err != nil {
 		errs = append(errs, err)
+	}
+	if o.Known != nil {
+		if err := o.Known.validate(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

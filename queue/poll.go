@@ -63,3 +63,11 @@ func pollInterval(position, waiting int64, budget float64) float64 {
 	}
 	return longest // not reached: the last tier has no end
 }
+
+// PollScheduled is how long a visitor of a draw with so many tickets should wait
+// when the line opens after opensIn: every 5 s, stretched to the budget, and the
+// last one so that all of them ask within the time that the budget needs for
+// one poll each, from the opening on. r is in [0, 1).
+func PollScheduled(opensIn time.Duration, waiting int64, budget float64, r float64) time.Duration {
+	return max(opensIn, time.Second) // STUB
+}

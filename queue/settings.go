@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"time"
 	"unicode/utf8"
 )
 
@@ -31,6 +33,22 @@ func ValidRate(perSecond float64) error {
 	return nil
 }
 
+// MaxWeight bounds a line's weight.
+const MaxWeight = 1000
+
+// MaxPollBudget bounds a line's poll budget, in polls per second and instance.
+const MaxPollBudget = 1_000_000
+
+// Phase is where a line is in its schedule.
+type Phase string
+
+// The phases, in order. A line without a schedule is open.
+const (
+	PhaseScheduled Phase = "scheduled"
+	PhaseOpen      Phase = "open"
+	PhaseClosed    Phase = "closed"
+)
+
 // Settings are what an operator decides about a line while it runs. They live
 // in the line's store, so that every process obeys within a second.
 type Settings struct {
@@ -50,6 +68,51 @@ type Settings struct {
 	MaxLength int64
 	// SoldOut is told to those who wait; it stops nothing by itself.
 	SoldOut bool
+	// Weight is the line's share of the capacity beside other lines in which
+	// somebody waits: 1 to MaxWeight.
+	Weight int64
+	// PollBudget is how many polls per second each instance should get from
+	// this line; nil leaves it to the instance's own budget.
+	PollBudget *float64
+	// OpensAt and ClosesAt are in whole milliseconds; nil is no such time. Who
+	// arrives before OpensAt takes part in the draw. A line whose ClosesAt is
+	// not after its OpensAt never opens.
+	OpensAt, ClosesAt *time.Time
+	// Seed is that of the draw, 64 hex digits; empty without a draw. It is made
+	// by the line, and secret until the line opens.
+	Seed string
+	// TicketsSHA256 is the hash of the set of early tickets, in hex; empty until
+	// [Line.Seal] has fixed it.
+	TicketsSHA256 string
+}
+
+// validate reports every mistake at once.
+func (s Settings) validate() error {
+	err := Patch{
+		Message: &s.Message, Mode: &s.Mode, RateOverride: &s.RateOverride, MaxActive: &s.MaxActive,
+		MaxLength: &s.MaxLength, Weight: &s.Weight, PollBudget: &s.PollBudget, OpensAt: &s.OpensAt, ClosesAt: &s.ClosesAt,
+	}.Validate()
+	if s.Seed != "" && !isHash(s.Seed) || s.TicketsSHA256 != "" && !isHash(s.TicketsSHA256) {
+		return errors.Join(err, errors.New("the seed and the hash of the tickets must be 64 hex digits each"))
+	}
+	return err
+}
+
+// isHash reports whether s is 256 bits in hex.
+func isHash(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 32
+}
+
+// Phase is the phase of the schedule at a time of the store's.
+func (s Settings) Phase(at time.Time) Phase {
+	switch {
+	case s.ClosesAt != nil && !at.Before(*s.ClosesAt):
+		return PhaseClosed
+	case s.OpensAt != nil && at.Before(*s.OpensAt):
+		return PhaseScheduled
+	}
+	return PhaseOpen
 }
 
 // Patch is a partial change of Settings: a nil field stays as it is.
@@ -62,6 +125,10 @@ type Patch struct {
 	MaxActive    *int64
 	MaxLength    *int64
 	SoldOut      *bool
+	Weight       *int64
+	// PollBudget, OpensAt and ClosesAt set to a pointer to nil clear what is set.
+	PollBudget        **float64
+	OpensAt, ClosesAt **time.Time
 }
 
 // Validate reports every mistake in the patch at once.
@@ -84,8 +151,30 @@ func (p Patch) Validate() error {
 	if p.MaxLength != nil && *p.MaxLength < 0 {
 		errs = append(errs, errors.New("max_length must not be negative"))
 	}
+	if p.Weight != nil && (*p.Weight < 1 || *p.Weight > MaxWeight) {
+		errs = append(errs, fmt.Errorf("weight must be between 1 and %d", MaxWeight))
+	}
+	if p.PollBudget != nil && *p.PollBudget != nil {
+		if b := **p.PollBudget; !(b > 0) || b > MaxPollBudget {
+			errs = append(errs, fmt.Errorf("poll_budget must be above 0 and at most %d per second, or null", MaxPollBudget))
+		}
+	}
+	for _, at := range []struct {
+		name  string
+		value **time.Time
+	}{{"opens_at", p.OpensAt}, {"closes_at", p.ClosesAt}} {
+		if at.value != nil && *at.value != nil && ((**at.value).Before(firstTime) || !(**at.value).Before(lastTime)) {
+			errs = append(errs, fmt.Errorf("%s must be a time from %d to %d, or null", at.name, firstTime.Year(), lastTime.Year()-1))
+		}
+	}
 	return errors.Join(errs...)
 }
+
+// Times outside of these are slips of the pen; drawn places are below the first.
+var (
+	firstTime = time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
+	lastTime  = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+)
 
 // Apply returns s with the patch's fields in it; the revision is unchanged.
 func (s Settings) Apply(p Patch) Settings {
@@ -110,5 +199,26 @@ func (s Settings) Apply(p Patch) Settings {
 	if p.SoldOut != nil {
 		s.SoldOut = *p.SoldOut
 	}
+	if p.Weight != nil {
+		s.Weight = *p.Weight
+	}
+	if p.PollBudget != nil {
+		s.PollBudget = *p.PollBudget
+	}
+	if p.OpensAt != nil {
+		s.OpensAt = wholeMS(*p.OpensAt)
+	}
+	if p.ClosesAt != nil {
+		s.ClosesAt = wholeMS(*p.ClosesAt)
+	}
 	return s
+}
+
+// wholeMS is a time as settings keep it.
+func wholeMS(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	ms := time.UnixMilli(t.UnixMilli()).UTC()
+	return &ms
 }

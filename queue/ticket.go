@@ -33,11 +33,18 @@ type Ticket struct {
 	// ID is random and made by the server; it becomes the admission token's id.
 	ID string
 	// Place is the sort key: the entry time in µs of the store's clock, made
-	// strictly increasing.
-	Place     int64
+	// strictly increasing. An early ticket has none: its place is drawn from its
+	// id and the line's seed, and its holder must not read it before the opening.
+	Place int64
+	// EnteredAt is when the place or the early ticket was given, on the store's
+	// clock, in whole milliseconds.
+	EnteredAt time.Time
 	IssuedAt  time.Time
 	ExpiresAt time.Time
 }
+
+// Early reports whether the ticket takes part in the draw.
+func (t Ticket) Early() bool { return t.Place == 0 }
 
 // NewID returns 96 random bits as 16 URL-safe characters: a ticket id, or the
 // subject of an anonymous visitor.
@@ -46,6 +53,9 @@ func NewID() string {
 	rand.Read(b[:]) // never fails, by its contract
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
+
+// EnteredAt is the entry time that a place which was not drawn stands for.
+func EnteredAt(place int64) time.Time { return time.UnixMilli(place / 1000) }
 
 // Tickets signs and verifies tickets.
 type Tickets struct {
@@ -72,18 +82,23 @@ type ticketClaims struct {
 	Epoch   int64  `json:"epoch"`
 	Subject string `json:"sub"`
 	ID      string `json:"jti"`
-	Place   int64  `json:"place"`
-	Issued  int64  `json:"iat"` // s
-	Expires int64  `json:"exp"` // s
+	Place   int64  `json:"place,omitempty"`   // µs; none if early
+	Entered int64  `json:"entered,omitempty"` // ms; of early tickets
+	Issued  int64  `json:"iat"`               // s
+	Expires int64  `json:"exp"`               // s
 }
 
 // Sign signs the ticket's place from now on for the time to live; the ticket's
 // own times are ignored.
 func (s *Tickets) Sign(t Ticket, now time.Time) (string, error) {
-	raw, err := s.keys.Sign(ticketType, &ticketClaims{
+	claims := &ticketClaims{
 		Issuer: ticketIssuer, Line: t.Line, Epoch: t.Epoch, Subject: t.Subject, ID: t.ID, Place: t.Place,
 		Issued: now.Unix(), Expires: now.Add(s.ttl).Unix(),
-	})
+	}
+	if t.Early() {
+		claims.Entered = t.EnteredAt.UnixMilli()
+	}
+	raw, err := s.keys.Sign(ticketType, claims)
 	if err != nil {
 		return "", fmt.Errorf("queue: signing a ticket: %w", err)
 	}
@@ -106,12 +121,15 @@ func (s *Tickets) Verify(raw, line string, now time.Time) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("%w: another issuer", ErrTicketInvalid)
 	case c.Line != line:
 		return Ticket{}, fmt.Errorf("%w: it is for another line", ErrTicketInvalid)
-	case c.Subject == "" || c.ID == "" || c.Place <= 0 || c.Epoch < 0 || c.Expires == 0:
+	case c.Subject == "" || c.ID == "" || c.Epoch < 0 || c.Expires == 0 || !(c.Place > 0 || c.Place == 0 && c.Entered > 0):
 		return Ticket{}, fmt.Errorf("%w: a claim is missing", ErrTicketInvalid)
 	}
 	t := Ticket{
-		Line: c.Line, Epoch: c.Epoch, Subject: c.Subject, ID: c.ID, Place: c.Place,
+		Line: c.Line, Epoch: c.Epoch, Subject: c.Subject, ID: c.ID, Place: c.Place, EnteredAt: EnteredAt(c.Place),
 		IssuedAt: time.Unix(c.Issued, 0), ExpiresAt: time.Unix(c.Expires, 0),
+	}
+	if t.Early() {
+		t.EnteredAt = time.UnixMilli(c.Entered)
 	}
 	if !now.Before(t.ExpiresAt) {
 		return t, ErrTicketExpired

@@ -112,7 +112,7 @@ func (s *Server) listLines(c *fiber.Ctx) error {
 	var out struct {
 		Lines []lineJSON `json:"lines"`
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		figures, err := s.lineFigures(l)
 		if err != nil {
 			return err

@@ -72,7 +72,7 @@ func TestEstimateFollowsMovement(t *testing.T) {
 		}
 		for range 40 { // 1 per tick
 			time.Sleep(100 * time.Millisecond)
-			must(f.line.Admit(context.Background(), 10))(t)
+			must(f.line.Admit(context.Background(), 10, queue.LimitedByCapacity))(t)
 		}
 		got := f.public("GET", "/queue/position", "", ticketHeader(last)).standing()
 		if got.Estimate == nil || *got.Estimate < 5000 || *got.Estimate > 7500 || len(got.Range) != 2 ||
@@ -95,7 +95,7 @@ func TestWaitingAnswerAllocatesLittle(t *testing.T) {
 	st := queue.Standing{State: queue.Waiting, Position: 342, Length: 1207, Ticket: queue.Ticket{Place: time.Now().UnixMicro()}}
 	c := f.server.public.AcquireCtx(newRequestCtx())
 	defer f.server.public.ReleaseCtx(c)
-	l := f.server.byID[DefaultLine]
+	l := f.server.lines.get(DefaultLine)
 	got := testing.AllocsPerRun(100, func() {
 		c.Response().ResetBody()
 		if err := f.server.standingAnswer(c, l, st, ""); err != nil {
@@ -112,7 +112,7 @@ func BenchmarkWaitingAnswer(b *testing.B) {
 	st := queue.Standing{State: queue.Waiting, Position: 342, Length: 1207, Ticket: queue.Ticket{Place: time.Now().UnixMicro()}}
 	c := f.server.public.AcquireCtx(newRequestCtx())
 	defer f.server.public.ReleaseCtx(c)
-	l := f.server.byID[DefaultLine]
+	l := f.server.lines.get(DefaultLine)
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Response().ResetBody()

@@ -112,11 +112,8 @@ func newFixture(t testing.TB, s setup) *fixture {
 	running.Go(func() error { return sideWatch.Run(ctx) })
 
 	cfg := Config{
-		Role: RoleAll,
-		Lines: map[string]Line{
-			DefaultLine: {Line: f.line, Watch: f.watch},
-			"side":      {Line: side, Watch: sideWatch},
-		},
+		Role:    RoleAll,
+		Lines:   NewLines(Line{Line: f.line, Watch: f.watch}, Line{Line: side, Watch: sideWatch}),
 		Tickets: f.tickets, Tokens: f.tokens, FollowupTTL: time.Minute, AdminListen: adminHost, AccessLogEvery: 1, Log: log,
 	}
 	if s.orders != nil {
@@ -308,7 +305,7 @@ func (f *fixture) enter() string {
 func (f *fixture) admit() {
 	f.t.Helper()
 	time.Sleep(queue.DefaultOptions().Tick)
-	if _, err := f.line.Admit(context.Background(), 10_000); err != nil {
+	if _, err := f.line.Admit(context.Background(), 10_000, queue.LimitedByCapacity); err != nil {
 		f.t.Fatal(err)
 	}
 }

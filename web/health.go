@@ -45,7 +45,7 @@ func (s *Server) readiness() health {
 	if s.draining.Load() {
 		h.Missing = append(h.Missing, "shutting down")
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		if _, seen := l.watch.View(); !seen {
 			h.Missing = append(h.Missing, "line "+l.id)
 		} else if l.watch.Age() >= staleAfter {

@@ -149,7 +149,7 @@ func lineFigure(name, help string, kind prometheus.ValueType, read func(queue.Vi
 
 var lineAgeDesc = describe("line_view_age_seconds", "Time since the line was last read.", "line")
 
-type lineCollector struct{ lines []*line }
+type lineCollector struct{ lines *Lines }
 
 func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- lineAgeDesc
@@ -159,7 +159,7 @@ func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, l := range c.lines {
+	for _, l := range c.lines.all() {
 		ch <- prometheus.MustNewConstMetric(lineAgeDesc, prometheus.GaugeValue, l.watch.Age().Seconds(), l.id)
 		if v, ok := l.watch.View(); ok {
 			collect(ch, lineFigures, v, l.id)

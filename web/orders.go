@@ -38,7 +38,7 @@ func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) 
 		return orders.Buyer{}, false, err
 	}
 	// All lines of a process live in one store: any watch tells its time.
-	now := s.byID[DefaultLine].watch.Now()
+	now := s.lines.get(DefaultLine).watch.Now()
 	claims, err := s.cfg.Tokens.Verify(raw, now, s.epoch)
 	b = orders.Buyer{TokenID: claims.TicketID, Visitor: claims.Subject, Line: claims.Line}
 	switch {
@@ -57,8 +57,8 @@ func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) 
 // first reading it is 0, which refuses nobody: tokens that are out keep working
 // while the line's store is away.
 func (s *Server) epoch(line string) (int64, bool) {
-	l, ok := s.byID[line]
-	if !ok {
+	l := s.lines.get(line)
+	if l == nil {
 		return 0, false
 	}
 	view, _ := l.watch.View()

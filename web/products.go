@@ -68,7 +68,7 @@ func (s *Server) addProduct(c *fiber.Ctx) error {
 	if err := decode(c, &req); err != nil {
 		return err
 	}
-	if _, known := s.byID[req.Line]; req.Line != "" && !known {
+	if req.Line != "" && s.lines.get(req.Line) == nil {
 		return explain(errInvalidRequest, "There is no line of this name.")
 	}
 	id, err := s.cfg.Orders.AddProduct(context.Background(), orders.Product{

@@ -1,11 +1,14 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,22 +63,69 @@ func defaultTimeouts() timeouts {
 	return timeouts{read: 15 * time.Second, idle: 75 * time.Second, write: 15 * time.Second, last: 2 * time.Second}
 }
 
-// Line is a line and the watch this process keeps of it.
+// Line is a line and what this process keeps of it.
 type Line struct {
 	Line  queue.Line
 	Watch *queue.Watch
+	// Attendance hears who polls; nil in role orders.
+	Attendance *queue.Attendance
 	// Keep, if set, is called with an operator's change in Watch's view, before
 	// the change is acknowledged.
 	Keep func() error
+}
+
+// Lines are the lines of a process, by id. Lines are only ever added, also while
+// the server runs. Safe for concurrent use; reading waits for nothing.
+type Lines struct {
+	mu   sync.Mutex // held while adding
+	byID atomic.Pointer[map[string]*line]
+}
+
+// NewLines makes a set of lines.
+func NewLines(lines ...Line) *Lines {
+	ls := &Lines{}
+	ls.byID.Store(&map[string]*line{})
+	for _, l := range lines {
+		ls.Add(l)
+	}
+	return ls
+}
+
+// Add puts a line in, or another in place of one of the same id.
+func (ls *Lines) Add(l Line) {
+	id := l.Line.ID()
+	added := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, attendance: l.Attendance, keep: l.Keep}
+	if l.Keep == nil {
+		added.keep = func() error { return nil }
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	next := maps.Clone(*ls.byID.Load())
+	next[id] = added
+	ls.byID.Store(&next)
+}
+
+// get finds a line; nil if there is none.
+func (ls *Lines) get(id string) *line { return (*ls.byID.Load())[id] }
+
+// all are the lines in the order of their ids.
+func (ls *Lines) all() []*line {
+	return slices.SortedFunc(maps.Values(*ls.byID.Load()), func(a, b *line) int { return strings.Compare(a.id, b.id) })
 }
 
 // Config is what a [Server] is made of. Nothing in it changes afterwards.
 type Config struct {
 	// Role is [RoleAll], [RoleQueue] or [RoleOrders]; empty is all.
 	Role string
-	// Lines by id; [DefaultLine] must be there. In role orders they tell the
-	// epoch and the clock that tokens are judged by.
-	Lines map[string]Line
+	// Lines must hold [DefaultLine]. In role orders they tell the epoch and the
+	// clock that tokens are judged by.
+	Lines *Lines
+	// Create makes a line with the patch applied to its first settings, or applies
+	// it to the line that is there, and adds it to Lines; created tells which.
+	Create func(ctx context.Context, id string, first queue.Patch) (created bool, err error)
+	// Overview is what the admission knows: the live processes and the rates; nil
+	// in role orders.
+	Overview func() admission.Overview
 	// Tickets signs and verifies tickets; not needed in role orders.
 	Tickets *queue.Tickets
 	// Tokens mints and verifies admission tokens.
@@ -112,16 +162,8 @@ func (c Config) Validate() error {
 	if c.Role != "" && c.Role != RoleAll && c.Role != RoleQueue && c.Role != RoleOrders {
 		wrong("role must be %q, %q or %q, not %q", RoleAll, RoleQueue, RoleOrders, c.Role)
 	}
-	if _, ok := c.Lines[DefaultLine]; !ok {
+	if c.Lines == nil || c.Lines.get(DefaultLine) == nil {
 		wrong("line %q is missing", DefaultLine)
-	}
-	for id, l := range c.Lines {
-		if !queue.ValidID(id) {
-			wrong("line id %q is not allowed", id)
-		}
-		if l.Line == nil || l.Watch == nil {
-			wrong("line %q has no line or no watch", id)
-		}
 	}
 	if queueHalf && c.Tickets == nil {
 		wrong("tickets are missing")
@@ -143,8 +185,7 @@ type Server struct {
 	cfg      Config
 	timeouts timeouts
 	log      *slog.Logger
-	lines    []*line // in the order of their ids
-	byID     map[string]*line
+	lines    *Lines
 
 	public, admin *fiber.App
 	metrics       *metrics
@@ -157,11 +198,12 @@ type Server struct {
 
 // line is one line with what its handlers need prepared.
 type line struct {
-	id     string
-	cookie string
-	line   queue.Line
-	watch  *queue.Watch
-	keep   func() error
+	id         string
+	cookie     string
+	line       queue.Line
+	watch      *queue.Watch
+	attendance *queue.Attendance
+	keep       func() error
 }
 
 // New builds the applications; it starts nothing.
@@ -177,19 +219,10 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 	if cfg.Role == RoleQueue {
 		cfg.Orders = nil
 	}
-	s := &Server{cfg: cfg, timeouts: limits, log: cfg.Log, byID: make(map[string]*line, len(cfg.Lines))}
+	s := &Server{cfg: cfg, timeouts: limits, log: cfg.Log, lines: cfg.Lines}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	for id, l := range cfg.Lines {
-		prepared := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, keep: l.Keep}
-		if l.Keep == nil {
-			prepared.keep = func() error { return nil }
-		}
-		s.byID[id] = prepared
-		s.lines = append(s.lines, prepared)
-	}
-	slices.SortFunc(s.lines, func(a, b *line) int { return strings.Compare(a.id, b.id) })
 	s.hosts = newAllowedHosts(cfg.AdminListen, cfg.AdminHosts)
 	s.adminToken = hashToken(cfg.AdminToken)
 	s.metrics = newMetrics(s)

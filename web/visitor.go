@@ -30,7 +30,7 @@ func (s *Server) line(c *fiber.Ctx) (*line, error) {
 }
 
 func (s *Server) lineByID(id string) (*line, error) {
-	if l, ok := s.byID[id]; ok {
+	if l := s.lines.get(id); l != nil {
 		return l, nil
 	}
 	return nil, errLineNotFound

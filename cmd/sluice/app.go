@@ -142,7 +142,7 @@ func (a *app) openServer(secrets [][]byte, line web.Line, service *orders.Servic
 	}
 	a.server, err = web.New(web.Config{
 		Role:           a.cfg.Role,
-		Lines:          map[string]web.Line{line.Line.ID(): line},
+		Lines:          web.NewLines(line),
 		Tickets:        tickets,
 		Tokens:         tokens,
 		Orders:         service,

@@ -28,11 +28,7 @@ func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 		a.log.Warn("what this process remembers of the line cannot be read", "error", err)
 	}
 	if ok {
-		opts.Epoch = remembered.Epoch
-		// Before any operator's word the configuration's holds, also a new one.
-		if remembered.Settings.Revision > 0 {
-			opts.Initial = remembered.Settings
-		}
+		opts.Known = &remembered
 	}
 	if a.cfg.Redis == "" {
 		a.lineStore = "in this process (it ends with it)"

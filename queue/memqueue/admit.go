@@ -15,7 +15,7 @@ const mostPerBatch = 2000
 
 // Admit implements [queue.Line]. The arithmetic is that of redisqueue's
 // admit.lua, where it is explained.
-func (l *Line) Admit(_ context.Context, rate float64) (queue.Batch, error) {
+func (l *Line) Admit(_ context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
 	if err := queue.ValidRate(rate); err != nil {
 		return queue.Batch{}, err
 	}
@@ -35,7 +35,7 @@ func (l *Line) Admit(_ context.Context, rate float64) (queue.Batch, error) {
 	l.expire(now)
 
 	length := l.waiting.len()
-	b.Rate, b.LimitedBy = rate, queue.LimitedByCapacity
+	b.Rate, b.LimitedBy = rate, why
 	if o := l.settings.RateOverride; o != nil {
 		b.Rate, b.LimitedBy = *o, queue.LimitedByOverride
 	}

@@ -74,7 +74,15 @@ func New(lineID string, opts queue.Options) (*Line, error) {
 		return nil, fmt.Errorf("memqueue: line %s: %w", lineID, err)
 	}
 	l := &Line{id: lineID, opts: opts, born: time.Now(), settings: opts.Initial}
-	l.beginEpoch(opts.Epoch)
+	if opts.Known != nil {
+		opts.Initial.Revision = 0
+		l.beginEpoch(opts.Known.Epoch)
+		if opts.Known.Settings.Revision > 0 {
+			l.settings = opts.Known.Settings
+		}
+	} else {
+		l.beginEpoch(0)
+	}
 	return l, nil
 }
 
@@ -249,19 +257,19 @@ func (l *Line) Remove(_ context.Context, subject string) (bool, error) {
 	return true, nil
 }
 
-// MarkAway implements [queue.Line].
-func (l *Line) MarkAway(_ context.Context, subjects []string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, subject := range subjects {
-		if h := l.holders[subject]; h != nil && h.admission == nil && !h.away {
-			l.waiting.remove(h.place)
-			h.away = true
-			l.away++
-		}
-	}
-	return nil
+// Sweep implements [queue.Line].
+func (l *Line) Sweep(context.Context, []string) (queue.Swept, error) {
+	return queue.Swept{}, nil // STUB
 }
+
+// Arrive implements [queue.Line].
+func (l *Line) Arrive(context.Context, []queue.Completion) error { return nil } // STUB
+
+// Seal implements [queue.Line].
+func (l *Line) Seal(context.Context) error { return nil } // STUB
+
+// Export implements [queue.Line].
+func (l *Line) Export(context.Context) ([]queue.Record, error) { return nil, nil } // STUB
 
 // Spend implements [queue.Line].
 func (l *Line) Spend(_ context.Context, used []queue.Completion) error {

@@ -58,7 +58,7 @@ func testOneBatchPerTick(t *testing.T, impl Implementation) {
 		line := f.client()
 		g.Go(func() error {
 			for range 60 {
-				b, err := line.Admit(f.ctx, rate)
+				b, err := line.Admit(f.ctx, rate, queue.LimitedByCapacity)
 				if err != nil {
 					return err
 				}
@@ -179,7 +179,7 @@ func testNoRate(t *testing.T, impl Implementation) {
 	f := open(t, impl, options())
 	f.enterMany("v", 10)
 	for _, rate := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
-		if b, err := f.line.Admit(f.ctx, rate); err == nil || errors.Is(err, queue.ErrUnavailable) || len(b.Admitted) > 0 {
+		if b, err := f.line.Admit(f.ctx, rate, queue.LimitedByCapacity); err == nil || errors.Is(err, queue.ErrUnavailable) || len(b.Admitted) > 0 {
 			t.Errorf("a rate of %v: %+v, %v", rate, b, err)
 		}
 	}

@@ -126,7 +126,7 @@ func testModel(t *testing.T, impl Implementation) {
 			},
 			"go away": func(rt *rapid.T) {
 				if i, ok := m.pick(rt, len(m.waiting)); ok {
-					if err := f.line.MarkAway(f.ctx, []string{m.waiting[i].Subject}); err != nil {
+					if err := f.markAway([]string{m.waiting[i].Subject}); err != nil {
 						rt.Fatal(err)
 					}
 					m.away = append(m.away, m.waiting[i])
@@ -144,7 +144,7 @@ func testModel(t *testing.T, impl Implementation) {
 			},
 			"admit": func(rt *rapid.T) {
 				f.wait(f.opts.Tick / 4)
-				b, err := f.line.Admit(f.ctx, 100)
+				b, err := f.line.Admit(f.ctx, 100, queue.LimitedByCapacity)
 				if err != nil || len(b.Admitted) > len(m.waiting) {
 					rt.Fatalf("admitted %d of %d: %v", len(b.Admitted), len(m.waiting), err)
 				}

@@ -33,7 +33,7 @@ func testReturn(t *testing.T, impl Implementation) {
 		{name: "away", poll: queue.Waiting, position: 2,
 			happens: func(f *fixture, v queue.Ticket) {
 				f.wantPosition(v, 2)
-				if err := f.line.MarkAway(f.ctx, []string{v.Subject}); err != nil {
+				if err := f.markAway([]string{v.Subject}); err != nil {
 					f.Fatal(err)
 				}
 				if s := f.snapshot(); s.Waiting != 2 || s.Away != 1 {
@@ -63,7 +63,7 @@ func testReturn(t *testing.T, impl Implementation) {
 		{name: "removed while away", poll: queue.Removed, enterCreates: true,
 			happens: func(f *fixture, v queue.Ticket) {
 				f.wantPosition(v, 2)
-				if err := f.line.MarkAway(f.ctx, []string{v.Subject}); err != nil {
+				if err := f.markAway([]string{v.Subject}); err != nil {
 					f.Fatal(err)
 				}
 				if found, err := f.line.Remove(f.ctx, v.Subject); err != nil || !found {

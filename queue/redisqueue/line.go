@@ -46,8 +46,19 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 	return &Line{
 		id: lineID, opts: opts, client: client, keys: keys,
 		reads: &reads{client: client, key: keys.waiting},
-		known: memory{epoch: opts.Epoch, settings: opts.Initial},
+		known: known(opts),
 	}, nil
+}
+
+func known(opts queue.Options) memory {
+	m := memory{settings: opts.Initial}
+	if k := opts.Known; k != nil {
+		m.epoch = k.Epoch
+		if k.Settings.Revision > 0 {
+			m.settings = k.Settings
+		}
+	}
+	return m
 }
 
 // ID is the line's name.
@@ -128,16 +139,19 @@ func (l *Line) Remove(ctx context.Context, subject string) (bool, error) {
 	return n == 1, err
 }
 
-// MarkAway implements [queue.Line].
-func (l *Line) MarkAway(ctx context.Context, subjects []string) error {
-	return inChunks(subjects, 1000, func(chunk []string) error {
-		args := make([]any, len(chunk))
-		for i, s := range chunk {
-			args[i] = s
-		}
-		return l.run(ctx, awayScript, "marking visitors away", args...).Err()
-	})
+// Sweep implements [queue.Line].
+func (l *Line) Sweep(context.Context, []string) (queue.Swept, error) {
+	return queue.Swept{}, nil // STUB
 }
+
+// Arrive implements [queue.Line].
+func (l *Line) Arrive(context.Context, []queue.Completion) error { return nil } // STUB
+
+// Seal implements [queue.Line].
+func (l *Line) Seal(context.Context) error { return nil } // STUB
+
+// Export implements [queue.Line].
+func (l *Line) Export(context.Context) ([]queue.Record, error) { return nil, nil } // STUB
 
 // Spend implements [queue.Line].
 func (l *Line) Spend(ctx context.Context, used []queue.Completion) error {
@@ -152,7 +166,7 @@ func (l *Line) Spend(ctx context.Context, used []queue.Completion) error {
 }
 
 // Admit implements [queue.Line].
-func (l *Line) Admit(ctx context.Context, rate float64) (queue.Batch, error) {
+func (l *Line) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
 	if err := queue.ValidRate(rate); err != nil {
 		return queue.Batch{}, err
 	}

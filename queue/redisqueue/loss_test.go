@@ -49,7 +49,7 @@ func TestRedisEmptied(t *testing.T) {
 	for name, touch := range map[string]func() error{
 		"a newcomer comes first": func() error { _, err := line.Enter(ctx, "newcomer", nil); return err },
 		"the watch comes first":  func() error { _, err := line.Snapshot(ctx); return err },
-		"a batch comes first":    func() error { _, err := line.Admit(ctx, 1000); return err },
+		"a batch comes first":    func() error { _, err := line.Admit(ctx, 1000, queue.LimitedByCapacity); return err },
 	} {
 		if err := client.Del(ctx, redisqueue.Keys(id)...).Err(); err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestRedisFellBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := queue.DefaultOptions()
-	opts.Epoch, opts.Initial = epoch, want
+	opts.Known = &queue.Remembered{Epoch: epoch, Settings: want}
 	restarted, err := redisqueue.New(client, id, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -175,9 +175,9 @@ func TestRedisSilent(t *testing.T) {
 		"Enter":    func(ctx context.Context) error { _, err := line.Enter(ctx, "v", nil); return err },
 		"Standing": func(ctx context.Context) error { _, err := line.Standing(ctx, ticket); return err },
 		"Remove":   func(ctx context.Context) error { _, err := line.Remove(ctx, "v"); return err },
-		"MarkAway": func(ctx context.Context) error { return line.MarkAway(ctx, []string{"v"}) },
+		"Sweep":    func(ctx context.Context) error { _, err := line.Sweep(ctx, []string{"v"}); return err },
 		"Leave":    func(ctx context.Context) error { return line.Leave(ctx, ticket) },
-		"Admit":    func(ctx context.Context) error { _, err := line.Admit(ctx, 1); return err },
+		"Admit":    func(ctx context.Context) error { _, err := line.Admit(ctx, 1, queue.LimitedByCapacity); return err },
 		"Spend": func(ctx context.Context) error {
 			return line.Spend(ctx, []queue.Completion{{Subject: "v", TicketID: "t"}})
 		},
