@@ -60,7 +60,7 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 	b = strconv.AppendInt(b, st.Length, 10)
 	b = appendEstimate(b, view, st.Position)
 
-	poll := queue.PollAfter(st.Position, st.Length, s.cfg.PollBudget, rand.Float64())
+	poll := queue.PollAfter(st.Position, st.Length, s.cfg.PollBudget(l.id), rand.Float64())
 	b = append(b, `,"poll_after_ms":`...)
 	b = strconv.AppendInt(b, ceilMS(poll), 10)
 	c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(poll), 10))

@@ -132,9 +132,10 @@ type Config struct {
 	Tokens *admission.Tokens
 	// Orders is the order side; nil in role queue.
 	Orders *orders.Service
-	// PollBudget is how many polls per second this instance should get from
-	// all who wait together; 0 is no bound.
-	PollBudget float64
+	// PollBudget is how many polls per second all live instances together should
+	// get from those who wait in the line; 0 is no bound. It is asked for each
+	// poll, and must answer at once. Nil is no bound for any line.
+	PollBudget func(line string) float64
 	// FollowupTTL is how long after its expiry a token still reads and repeats
 	// the order it made.
 	FollowupTTL time.Duration
@@ -174,8 +175,8 @@ func (c Config) Validate() error {
 	if ordersHalf && c.Orders == nil {
 		wrong("the order service is missing")
 	}
-	if c.PollBudget < 0 || c.FollowupTTL < 0 || c.AccessLogEvery < 0 {
-		wrong("poll budget, follow-up time and access log sampling must not be negative")
+	if c.FollowupTTL < 0 || c.AccessLogEvery < 0 {
+		wrong("follow-up time and access log sampling must not be negative")
 	}
 	return errors.Join(errs...)
 }
@@ -218,6 +219,9 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 	}
 	if cfg.Role == RoleQueue {
 		cfg.Orders = nil
+	}
+	if cfg.PollBudget == nil {
+		cfg.PollBudget = func(string) float64 { return 0 }
 	}
 	s := &Server{cfg: cfg, timeouts: limits, log: cfg.Log, lines: cfg.Lines}
 	if s.log == nil {

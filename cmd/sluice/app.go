@@ -146,7 +146,7 @@ func (a *app) openServer(secrets [][]byte, line web.Line, service *orders.Servic
 		Tickets:        tickets,
 		Tokens:         tokens,
 		Orders:         service,
-		PollBudget:     a.cfg.Line.PollBudget,
+		PollBudget:     func(string) float64 { return a.cfg.Line.PollBudget },
 		FollowupTTL:    a.cfg.Orders.FollowupTTL,
 		AdminListen:    a.cfg.Admin.Listen,
 		AdminToken:     string(a.cfg.Admin.Token),
