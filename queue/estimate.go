@@ -62,6 +62,17 @@ func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 	}, true
 }
 
+// Estimate says how long the visitor at position will wait if the line goes on as
+// it did ([Movement.Estimate]). ok is false also while nobody can be let in, which
+// nothing measured before says anything about: paused, not open, recovering.
+func (v View) Estimate(position int64) (e Estimate, ok bool) {
+	override := v.Settings.RateOverride
+	if v.Settings.Paused || v.Recovering() || v.Phase() != PhaseOpen || override != nil && *override == 0 {
+		return Estimate{}, false
+	}
+	return v.Movement.Estimate(position)
+}
+
 // seconds is s as a duration; what does not fit becomes the longest there is.
 func seconds(s float64) time.Duration {
 	if ns := s * float64(time.Second); ns < math.MaxInt64 {

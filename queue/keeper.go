@@ -64,6 +64,7 @@ func Recall(path string) (r Remembered, ok bool, err error) {
 type Keeper struct {
 	path  string
 	watch *Watch
+	told  *Told
 	log   *slog.Logger
 
 	mu   sync.Mutex
@@ -71,9 +72,10 @@ type Keeper struct {
 	ok   bool       // guarded by mu; kept is what the file says
 }
 
-// NewKeeper makes a keeper that writes to path.
-func NewKeeper(path string, watch *Watch, log *slog.Logger) *Keeper {
-	return &Keeper{path: path, watch: watch, log: log}
+// NewKeeper makes a keeper that writes to path. told is what this process told
+// those who poll the line; nil if it answers no polls.
+func NewKeeper(path string, watch *Watch, told *Told, log *slog.Logger) *Keeper {
+	return &Keeper{path: path, watch: watch, told: told, log: log}
 }
 
 // Run writes each change, and the last one when ctx ends; then it returns nil.

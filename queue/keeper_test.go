@@ -63,7 +63,7 @@ func TestKeeperStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := newLine(t, queue.DefaultOptions())
 		watch := queue.NewWatch(line, time.Hour, slog.New(slog.DiscardHandler))
-		keeper := queue.NewKeeper(path, watch, slog.New(slog.DiscardHandler))
+		keeper := queue.NewKeeper(path, watch, nil, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- keeper.Run(ctx) }()
@@ -106,7 +106,7 @@ func TestKeeperTriesAgain(t *testing.T) {
 		if err := watch.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		keeper := queue.NewKeeper(filepath.Join(folder, "line.json"), watch, slog.New(slog.NewTextHandler(&log, nil)))
+		keeper := queue.NewKeeper(filepath.Join(folder, "line.json"), watch, nil, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- keeper.Run(ctx) }()
@@ -151,7 +151,7 @@ func run(t *testing.T, line queue.Line, path string) (stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	watch := queue.NewWatch(line, 100*time.Millisecond, log)
-	keeper := queue.NewKeeper(path, watch, log)
+	keeper := queue.NewKeeper(path, watch, nil, log)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	go func() { done <- watch.Run(ctx) }()

@@ -82,7 +82,7 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf("%s must be between %s and %s, not %s", d.name, d.min, d.max, d.value))
 		}
 	}
-	if err := o.Initial.validate(); err != nil {
+	if err := o.Initial.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if o.Known != nil {

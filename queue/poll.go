@@ -36,8 +36,15 @@ var pollTiers = []struct {
 // it can still poll at the longest interval, else what they leave. The stretch
 // thus falls on the far end first and reaches the head last, and an interval
 // never shrinks with the position.
-func PollAfter(position, waiting int64, budget float64, r float64) time.Duration {
+//
+// wait is how long the visitor is expected to wait, 0 if that is not known. Nobody
+// is told more than half of it, or 1 s, so that whoever is let in learns it soon
+// and whoever has gone shows it before their turn.
+func PollAfter(position, waiting int64, wait time.Duration, budget, r float64) time.Duration {
 	interval := pollInterval(max(1, position), max(1, position, waiting), budget)
+	if wait > 0 {
+		interval = min(interval, max(1, wait.Seconds()/2))
+	}
 	return time.Duration(interval * (1 - pollJitter + 2*pollJitter*r) * float64(time.Second))
 }
 

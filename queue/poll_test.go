@@ -37,7 +37,7 @@ func TestPollAfterTable(t *testing.T) {
 		{"a position the count does not know yet", 2000, 5, 0, 5 * time.Second},
 		{"no position", 0, 0, 0, time.Second},
 	} {
-		got := PollAfter(c.position, c.waiting, c.budget, middle).Round(time.Millisecond)
+		got := PollAfter(c.position, c.waiting, 0, c.budget, middle).Round(time.Millisecond)
 		if got != c.want {
 			t.Errorf("%s: position %d of %d at %g/s: %s, want %s", c.name, c.position, c.waiting, c.budget, got, c.want)
 		}
@@ -49,8 +49,8 @@ func TestPollAfterJitter(t *testing.T) {
 		position := rapid.Int64Range(-1, 2_000_000).Draw(rt, "position")
 		waiting := rapid.Int64Range(-1, 2_000_000).Draw(rt, "waiting")
 		budget := rapid.Float64Range(-1, 50_000).Draw(rt, "budget")
-		base := PollAfter(position, waiting, budget, middle)
-		got := PollAfter(position, waiting, budget, rapid.Float64Range(0, 0.9999999).Draw(rt, "r"))
+		base := PollAfter(position, waiting, 0, budget, middle)
+		got := PollAfter(position, waiting, 0, budget, rapid.Float64Range(0, 0.9999999).Draw(rt, "r"))
 		if got < 800*time.Millisecond || got > 60*time.Second {
 			rt.Fatalf("%s is out of bounds", got)
 		}
@@ -64,7 +64,7 @@ func TestPollAfterJitter(t *testing.T) {
 func polls(waiting int64, budget float64) float64 {
 	var sum float64
 	for p := int64(1); p <= waiting; p++ {
-		sum += 1 / PollAfter(p, waiting, budget, middle).Seconds()
+		sum += 1 / PollAfter(p, waiting, 0, budget, middle).Seconds()
 	}
 	return sum
 }
@@ -99,7 +99,7 @@ func TestPollAfterNeverShrinksWithThePosition(t *testing.T) {
 		a := rapid.Int64Range(1, waiting).Draw(rt, "position")
 		b := rapid.Int64Range(a, waiting).Draw(rt, "position behind")
 		budget := rapid.Float64Range(0, 50_000).Draw(rt, "budget")
-		if x, y := PollAfter(a, waiting, budget, middle), PollAfter(b, waiting, budget, middle); x > y {
+		if x, y := PollAfter(a, waiting, 0, budget, middle), PollAfter(b, waiting, 0, budget, middle); x > y {
 			rt.Fatalf("position %d of %d polls every %s, position %d every %s", a, waiting, x, b, y)
 		}
 	})
@@ -107,6 +107,6 @@ func TestPollAfterNeverShrinksWithThePosition(t *testing.T) {
 
 func BenchmarkPollAfter(b *testing.B) {
 	for b.Loop() {
-		PollAfter(500_000, 1_000_000, 30_000, 0.3)
+		PollAfter(500_000, 1_000_000, 0, 30_000, 0.3)
 	}
 }

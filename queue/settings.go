@@ -86,7 +86,20 @@ type Settings struct {
 	TicketsSHA256 string
 }
 
-// validate reports every mistake at once.
+// Validate reports every mistake at once: those of the fields, and a closing time
+// that is not after the opening. Whoever changes both, or one beside the other,
+// applies the patch first and asks then.
+func (s Settings) Validate() error {
+	err := s.validate()
+	if s.OpensAt != nil && s.ClosesAt != nil && !s.ClosesAt.After(*s.OpensAt) {
+		return errors.Join(err, errors.New("closes_at must be after opens_at"))
+	}
+	return err
+}
+
+// validate reports the mistakes of single fields. What is read back is held to
+// these alone: two operators who each set one of the times at the same moment may
+// have made a line that never opens, which must not keep a process from starting.
 func (s Settings) validate() error {
 	err := Patch{
 		Message: &s.Message, Mode: &s.Mode, RateOverride: &s.RateOverride, MaxActive: &s.MaxActive,

@@ -58,9 +58,10 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 	b = strconv.AppendInt(b, st.Position, 10)
 	b = append(b, `,"waiting":`...)
 	b = strconv.AppendInt(b, st.Length, 10)
-	b = appendEstimate(b, view, st.Position)
+	e, ok := view.Estimate(st.Position)
+	b = appendEstimate(b, e, ok)
 
-	poll := queue.PollAfter(st.Position, st.Length, s.cfg.PollBudget(l.id), rand.Float64())
+	poll := queue.PollAfter(st.Position, st.Length, e.Expected, s.cfg.PollBudget(l.id), rand.Float64())
 	b = append(b, `,"poll_after_ms":`...)
 	b = strconv.AppendInt(b, ceilMS(poll), 10)
 	c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(poll), 10))
@@ -83,10 +84,9 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 }
 
 // appendEstimate appends the wait as a figure and a range, null while nothing
-// was measured and while a pause makes any figure a guess.
-func appendEstimate(b []byte, view queue.View, position int64) []byte {
-	e, ok := estimate(view, position)
-	if !ok {
+// is known of it.
+func appendEstimate(b []byte, e queue.Estimate, known bool) []byte {
+	if !known {
 		return append(b, `,"estimated_wait_ms":null,"estimated_wait_range_ms":null`...)
 	}
 	b = append(b, `,"estimated_wait_ms":`...)
@@ -96,13 +96,6 @@ func appendEstimate(b []byte, view queue.View, position int64) []byte {
 	b = append(b, ',')
 	b = strconv.AppendInt(b, ceilMS(e.High), 10)
 	return append(b, ']')
-}
-
-func estimate(view queue.View, position int64) (queue.Estimate, bool) {
-	if view.Settings.Paused {
-		return queue.Estimate{}, false
-	}
-	return view.Movement.Estimate(position)
 }
 
 // appendAdmitted appends a token and its times. usable_in_ms is rounded up: a

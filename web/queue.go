@@ -147,7 +147,7 @@ func (s *Server) status(c *fiber.Ctx) error {
 		LimitedBy:         optional(string(view.LimitedBy)),
 		Message:           view.Settings.Message,
 	}
-	if e, ok := estimate(view, view.Waiting+1); ok {
+	if e, ok := view.Estimate(view.Waiting + 1); ok {
 		status.EstimatedWaitMS = new(e.Expected.Milliseconds())
 	} else if view.Settings.Mode == queue.ModePassthrough && !view.Settings.Paused {
 		status.EstimatedWaitMS = new(int64)

@@ -109,7 +109,7 @@ func (a *app) openLine(ctx context.Context) (web.Line, error) {
 	if err := watch.Refresh(ctx); err != nil {
 		return web.Line{}, fmt.Errorf("the first look at the line: %w", err)
 	}
-	keeper := queue.NewKeeper(a.rememberedLine(), watch, a.log)
+	keeper := queue.NewKeeper(a.rememberedLine(), watch, nil, a.log)
 	a.lineLoops = append(a.lineLoops, watch.Run, keeper.Run)
 	return web.Line{Line: line, Watch: watch, Keep: keeper.Keep}, nil
 }
