@@ -15,6 +15,11 @@ import (
 	"sluice/queue"
 )
 
+// lines are the lines of a process.
+type lines map[string]queue.Line
+
+func (l lines) find(id string) queue.Line { return l[id] }
+
 // ledger is what a line was told, call by call.
 type ledger struct {
 	mu    sync.Mutex
@@ -66,7 +71,7 @@ func line(id string, spend func(context.Context, []queue.Completion) error) *fak
 
 func add(c *Completions, line string, from, to int) {
 	for i := from; i < to; i++ {
-		c.Add(line, fmt.Sprint("visitor", i), fmt.Sprint("ticket", i))
+		c.Committed(line, fmt.Sprint("visitor", i), fmt.Sprint("ticket", i))
 	}
 }
 
@@ -86,7 +91,7 @@ func inOrder(t *testing.T, ids []string, n int) {
 func TestCompletionsGoInBatchesToTheirLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newLedger(), newLedger()
-		c := NewCompletions(map[string]queue.Line{"a": line("a", a.spend), "b": line("b", b.spend)}, noLog)
+		c := NewCompletions(lines{"a": line("a", a.spend), "b": line("b", b.spend)}.find, noLog)
 		stop := running(t, c.Run)
 		add(c, "a", 0, 1200)
 		add(c, "b", 0, 3)
@@ -116,7 +121,7 @@ func TestCompletionsGoInBatchesToTheirLines(t *testing.T) {
 func TestCompletionsFlushAtMostTenTimesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
-		c := NewCompletions(map[string]queue.Line{"a": line("a", l.spend)}, noLog)
+		c := NewCompletions(lines{"a": line("a", l.spend)}.find, noLog)
 		stop := running(t, c.Run)
 		for i := range 1000 {
 			add(c, "a", i, i+1)
@@ -137,7 +142,7 @@ func TestCompletionsAreHeldAndBoundedWhileTheStoreIsAway(t *testing.T) {
 		var logged bytes.Buffer
 		told, l := newLedger(), line("a", func(context.Context, []queue.Completion) error { return away() })
 		other := newLedger()
-		c := NewCompletions(map[string]queue.Line{"a": l, "b": line("b", other.spend)}, slog.New(slog.NewTextHandler(&logged, nil)))
+		c := NewCompletions(lines{"a": l, "b": line("b", other.spend)}.find, slog.New(slog.NewTextHandler(&logged, nil)))
 		stop := running(t, c.Run)
 		for i := 0; i < completionsHeld+2000; i += 100 {
 			add(c, "a", i, i+100)
@@ -153,7 +158,7 @@ func TestCompletionsAreHeldAndBoundedWhileTheStoreIsAway(t *testing.T) {
 		l.spends(told.spend)
 		time.Sleep(time.Second)
 		inOrder(t, told.tickets(), completionsHeld)
-		c.Add("b", "visitor", "ticket")
+		c.Committed("b", "visitor", "ticket")
 		time.Sleep(time.Second)
 		if len(other.sizes()) != 1 {
 			t.Error("there is no room again")
@@ -168,7 +173,7 @@ func TestCompletionsAreHeldAndBoundedWhileTheStoreIsAway(t *testing.T) {
 
 func TestCompletionsOfOneLineWaitASecondForAnotherAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lines := map[string]queue.Line{"hangs": line("hangs", func(ctx context.Context, _ []queue.Completion) error {
+		all := lines{"hangs": line("hangs", func(ctx context.Context, _ []queue.Completion) error {
 			<-ctx.Done()
 			return away()
 		})}
@@ -176,15 +181,15 @@ func TestCompletionsOfOneLineWaitASecondForAnotherAtMost(t *testing.T) {
 		for i := range 5 { // the order of the lines is random: one of them comes after
 			l := newLedger()
 			id := fmt.Sprint("up", i)
-			lines[id] = line(id, l.spend)
+			all[id] = line(id, l.spend)
 			ledgers = append(ledgers, l)
 		}
-		c := NewCompletions(lines, noLog)
+		c := NewCompletions(all.find, noLog)
 		stop := running(t, c.Run)
-		for id := range lines {
+		for id := range all {
 			add(c, id, 0, 5)
 		}
-		time.Sleep(completionsEvery + spendDeadline + time.Millisecond)
+		time.Sleep(completionsEvery + tellDeadline + time.Millisecond)
 		for _, l := range ledgers {
 			inOrder(t, l.tickets(), 5)
 		}
@@ -196,7 +201,7 @@ func TestCompletionsOfOneLineWaitASecondForAnotherAtMost(t *testing.T) {
 func TestCompletionsDropWhatALineRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told, l := newLedger(), line("a", func(context.Context, []queue.Completion) error { return errors.New("malformed") })
-		c := NewCompletions(map[string]queue.Line{"a": l}, noLog)
+		c := NewCompletions(lines{"a": l}.find, noLog)
 		stop := running(t, c.Run)
 		add(c, "a", 0, 1)
 		time.Sleep(time.Second)
@@ -212,8 +217,8 @@ func TestCompletionsDropWhatALineRefuses(t *testing.T) {
 }
 
 func TestCompletionsOfAnUnknownLineAreDropped(t *testing.T) {
-	c := NewCompletions(map[string]queue.Line{}, noLog)
-	c.Add("nowhere", "visitor", "ticket")
+	c := NewCompletions(lines{}.find, noLog)
+	c.Committed("nowhere", "visitor", "ticket")
 	if s := c.Stats(); s != (CompletionsStats{Dropped: 1}) {
 		t.Errorf("stats %+v", s)
 	}
@@ -222,7 +227,7 @@ func TestCompletionsOfAnUnknownLineAreDropped(t *testing.T) {
 func TestCompletionsAreFlushedOnStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
-		c := NewCompletions(map[string]queue.Line{"a": line("a", l.spend)}, noLog)
+		c := NewCompletions(lines{"a": line("a", l.spend)}.find, noLog)
 		stop := running(t, c.Run)
 		time.Sleep(time.Second)
 		add(c, "a", 0, 700)
@@ -241,7 +246,7 @@ func TestCompletionsOfACallCutOffByTheStopAreToldAgain(t *testing.T) {
 			<-ctx.Done()
 			return away()
 		})
-		c := NewCompletions(map[string]queue.Line{"a": l}, noLog)
+		c := NewCompletions(lines{"a": l}.find, noLog)
 		stop := running(t, c.Run)
 		add(c, "a", 0, 700)
 		time.Sleep(completionsEvery + 10*time.Millisecond) // in the call now
@@ -254,14 +259,14 @@ func TestCompletionsStopInBoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		hang := func(ctx context.Context, _ []queue.Completion) error { <-ctx.Done(); return away() }
-		lines := map[string]queue.Line{}
+		all := lines{}
 		for i := range 10 {
 			id := fmt.Sprint("l", i)
-			lines[id] = line(id, hang)
+			all[id] = line(id, hang)
 		}
-		c := NewCompletions(lines, slog.New(slog.NewTextHandler(&logged, nil)))
+		c := NewCompletions(all.find, slog.New(slog.NewTextHandler(&logged, nil)))
 		stop := running(t, c.Run)
-		for id := range lines {
+		for id := range all {
 			add(c, id, 0, 600)
 		}
 		start := time.Now()
@@ -279,7 +284,7 @@ func TestCompletionsNeverBlockTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		got := map[string]int{}
-		c := NewCompletions(map[string]queue.Line{"a": line("a", func(ctx context.Context, used []queue.Completion) error {
+		c := NewCompletions(lines{"a": line("a", func(ctx context.Context, used []queue.Completion) error {
 			time.Sleep(300 * time.Millisecond) // a slow store
 			mu.Lock()
 			defer mu.Unlock()
@@ -287,7 +292,7 @@ func TestCompletionsNeverBlockTheirCallers(t *testing.T) {
 				got[u.TicketID]++
 			}
 			return nil
-		})}, noLog)
+		})}.find, noLog)
 		stop := running(t, c.Run)
 		var wg sync.WaitGroup
 		start := time.Now()
@@ -317,18 +322,18 @@ func TestCompletionsNeverBlockTheirCallers(t *testing.T) {
 
 // An order that is repeated all the time must not take the room of others.
 func TestCompletionsHeldOnce(t *testing.T) {
-	c := NewCompletions(map[string]queue.Line{"a": line("a", newLedger().spend), "b": line("b", newLedger().spend)}, noLog)
+	c := NewCompletions(lines{"a": line("a", newLedger().spend), "b": line("b", newLedger().spend)}.find, noLog)
 	for range 2 * completionsHeld {
-		c.Add("a", "visitor", "ticket")
+		c.Committed("a", "visitor", "ticket")
 	}
-	c.Add("b", "visitor", "ticket") // of another line, another ticket
+	c.Committed("b", "visitor", "ticket") // of another line, another ticket
 	if s := c.Stats(); s != (CompletionsStats{Pending: 2}) {
 		t.Errorf("stats %+v", s)
 	}
 	if err := c.runOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.Add("a", "visitor", "ticket") // told before, and told again
+	c.Committed("a", "visitor", "ticket") // told before, and told again
 	if s := c.Stats(); s != (CompletionsStats{Sent: 2, Pending: 1}) {
 		t.Errorf("stats %+v", s)
 	}

@@ -38,6 +38,9 @@ type Controller struct {
 
 // Overview is the latest of what a controller knows.
 type Overview struct {
+	// Process is the name of this one.
+	Process string
+	// Reports are those of the live processes, by name.
 	Reports []Report
 	Rates   Rates
 	// Queues is how many live processes answer polls, at least 1.

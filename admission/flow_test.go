@@ -31,7 +31,7 @@ func TestFromTheLineToTheOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		watch := queue.NewWatch(l, 250*time.Millisecond, log)
-		done := admission.NewCompletions(map[string]queue.Line{"sale": l}, log)
+		done := admission.NewCompletions(func(string) queue.Line { return l }, log)
 		ticker := admission.NewTicker(l, admission.Fixed(admission.FirstGuess(50, 200*time.Millisecond, 0.7)), 100*time.Millisecond, log)
 		tickets := enter(t, l, 5000)
 
@@ -75,7 +75,7 @@ func TestFromTheLineToTheOrder(t *testing.T) {
 		}
 
 		// The order ends the ticket.
-		done.Add(claims.Line, claims.Subject, claims.TicketID)
+		done.Committed(claims.Line, claims.Subject, claims.TicketID)
 		time.Sleep(200 * time.Millisecond)
 		if s, err = l.Standing(ctx, last); err != nil || s.State != queue.Spent {
 			t.Errorf("after the order: %+v, %v", s, err)

@@ -2,8 +2,13 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// ErrRegister means that the register of processes did not answer. Nothing is
+// known about what it did; every method is safe to call again.
+var ErrRegister = errors.New("admission: the register of processes is unavailable")
 
 // Report is what a process tells the others about itself once a second.
 type Report struct {
@@ -49,7 +54,9 @@ type Percentiles struct {
 // StaleAfter is the age from which a report counts as that of a dead process.
 const StaleAfter = 3 * time.Second
 
-// Register is where processes find each other's reports.
+// Register is where processes find each other's reports. Methods are safe for
+// concurrent use by any number of processes; one that gets no answer before the
+// context ends returns an error that wraps [ErrRegister].
 type Register interface {
 	// Publish puts the report in, in place of the process's last one, and returns
 	// the live ones, its own included, sorted by process.

@@ -23,7 +23,9 @@ type fakeLine struct {
 
 	mu    sync.Mutex
 	admit func(ctx context.Context, rate float64) (queue.Batch, error)
+	why   queue.LimitedBy // as last told
 	spend func(ctx context.Context, used []queue.Completion) error
+	came  func(ctx context.Context, came []queue.Completion) error
 }
 
 func (l *fakeLine) ID() string { return l.id }
@@ -31,6 +33,7 @@ func (l *fakeLine) ID() string { return l.id }
 func (l *fakeLine) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
 	l.mu.Lock()
 	admit := l.admit
+	l.why = why
 	l.mu.Unlock()
 	return admit(ctx, rate)
 }
@@ -40,6 +43,13 @@ func (l *fakeLine) Spend(ctx context.Context, used []queue.Completion) error {
 	spend := l.spend
 	l.mu.Unlock()
 	return spend(ctx, used)
+}
+
+func (l *fakeLine) Arrive(ctx context.Context, came []queue.Completion) error {
+	l.mu.Lock()
+	tell := l.came
+	l.mu.Unlock()
+	return tell(ctx, came)
 }
 
 func (l *fakeLine) admits(f func(ctx context.Context, rate float64) (queue.Batch, error)) {
@@ -110,18 +120,13 @@ type backlogged struct{}
 func (backlogged) Rate() (float64, queue.LimitedBy) { return 3, queue.LimitedByBacklog }
 
 func TestTickerTellsWhyTheRateIsWhatItIs(t *testing.T) {
-	for _, c := range []struct{ line, want queue.LimitedBy }{
-		{queue.LimitedByCapacity, queue.LimitedByBacklog},
-		{queue.LimitedByOverride, queue.LimitedByOverride},
-		{queue.LimitedByNoOneWaits, queue.LimitedByNoOneWaits},
-	} {
-		l := &fakeLine{id: "sale"}
-		l.admits(func(context.Context, float64) (queue.Batch, error) { return queue.Batch{LimitedBy: c.line}, nil })
-		tk := NewTicker(l, backlogged{}, time.Second, noLog)
-		b, err := tk.runOnce(t.Context())
-		if err != nil || b.LimitedBy != c.want || tk.Stats().Last.LimitedBy != c.want {
-			t.Errorf("line says %q: %q, %v", c.line, b.LimitedBy, err)
-		}
+	l := &fakeLine{id: "sale"}
+	l.admits(one)
+	if _, err := NewTicker(l, backlogged{}, time.Second, noLog).runOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.why != queue.LimitedByBacklog {
+		t.Errorf("the line was told %q", l.why)
 	}
 }
 

@@ -170,6 +170,14 @@ func (p *Pool) abandon(element *list.Element, because error) error {
 	return because
 }
 
+// countRefused counts somebody whose wait for a worker ended outside of the
+// backlog.
+func (p *Pool) countRefused() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record.refused++
+}
+
 // release notes what the work cost and hands the permit to who waits longest.
 func (p *Pool) release(arrived, started time.Time) {
 	p.mu.Lock()

@@ -72,6 +72,7 @@ type Service struct {
 	catalog   *catalog
 	sweeper   *sweeper
 	testDelay delay
+	arrived   func(Buyer)
 	committed func(Buyer)
 }
 
@@ -91,12 +92,20 @@ func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
 		pool:      pool,
 		catalog:   newCatalog(store, log),
 		sweeper:   &sweeper{store: store, age: opts.PayWithin, log: log},
+		arrived:   func(Buyer) {},
 		committed: func(Buyer) {},
 	}
 	s.testDelay.set(opts.TestDelay)
 	store.SetTestDelay(opts.TestDelay)
 	return s, nil
 }
+
+// OnArrived names a function that is called with the buyer of every attempt at an
+// order, before it waits for a worker and whatever comes of it, on the buyer's
+// request path: it must not block. Of attempts with one token at the same time
+// only the one at work counts; one that is made again is told again. Call
+// OnArrived before Run.
+func (s *Service) OnArrived(fn func(Buyer)) { s.arrived = fn }
 
 // OnCommitted names a function that is called for every committed order that
 // [Service.Place] or [Service.Repeat] makes or comes upon, on the buyer's
@@ -146,6 +155,7 @@ func (s *Service) Place(ctx context.Context, b Buyer, cart []CartItem) (order Or
 			return s.fly(ctx, until, f, b)
 		}
 		if err := f.wait(ctx, until); err != nil {
+			s.pool.countRefused()
 			return Order{}, false, err
 		}
 		if order, ok, err := f.answer(cart); ok {
@@ -157,6 +167,7 @@ func (s *Service) Place(ctx context.Context, b Buyer, cart []CartItem) (order Or
 // fly sends an order through the pool and lands its flight.
 func (s *Service) fly(ctx context.Context, until time.Time, f *flight, b Buyer) (order Order, created bool, err error) {
 	defer s.flights.land(b.TokenID, f)
+	s.arrived(b)
 	err = s.pool.doUntil(ctx, until, func(ctx context.Context) (err error) {
 		order, created, err = s.store.Place(ctx, b, f.cart)
 		return err

@@ -8,6 +8,8 @@ import (
 
 // PoolStats is what a [Pool] is doing and has done since it was made.
 type PoolStats struct {
+	// At is when all of it was so, with a monotonic reading.
+	At      time.Time
 	Workers int
 	Busy    int // workers at work
 	// Backlog is how many submissions wait for a worker; BacklogPeak is the
@@ -39,6 +41,7 @@ func (p *Pool) Stats() PoolStats {
 	now := time.Now()
 	p.record.advance(now, p.busy)
 	return PoolStats{
+		At:           now,
 		Workers:      p.opts.Workers,
 		Busy:         p.busy,
 		Backlog:      p.waiting.Len(),

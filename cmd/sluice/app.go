@@ -126,8 +126,15 @@ func (a *app) rate() admission.Rater {
 
 // reportCompletions tells the line which admissions became orders.
 func (a *app) reportCompletions(service *orders.Service, line queue.Line) {
-	completions := admission.NewCompletions(map[string]queue.Line{line.ID(): line}, a.log)
-	service.OnCommitted(func(b orders.Buyer) { completions.Add(b.Line, b.Visitor, b.TokenID) })
+	find := func(id string) queue.Line {
+		if id != line.ID() {
+			return nil
+		}
+		return line
+	}
+	completions := admission.NewCompletions(find, a.log)
+	service.OnArrived(func(b orders.Buyer) { completions.Arrived(b.Line, b.Visitor, b.TokenID) })
+	service.OnCommitted(func(b orders.Buyer) { completions.Committed(b.Line, b.Visitor, b.TokenID) })
 	a.lineLoops = append(a.lineLoops, completions.Run)
 }
 
