@@ -35,8 +35,11 @@ type Config struct {
 	// several separated by commas, of which the first signs. Required with
 	// Redis, since every process must share it; otherwise empty makes one in
 	// the data folder.
-	Secret    Secret
-	Line      Line
+	Secret Secret
+	Line   Line
+	// Lines are lines to have beside the default one, by id, with what each is
+	// born with; it may name the default line too.
+	Lines     map[string]*FirstSettings
 	Admission Admission
 	Orders    Orders
 	Log       Log
@@ -73,13 +76,33 @@ type Line struct {
 	Jitter       time.Duration // window over which a batch's not-before times are spread
 	AdmissionTTL time.Duration // how long an admission is good after its not-before
 	TicketTTL    time.Duration // how long a ticket is good
+	KeepPlace    time.Duration // how long somebody away keeps a place that the head has passed
+	RecoveryHold time.Duration // how long nobody is let in after a loss, beyond the longest interval told
 	// How many may wait, and how many be inside at once; 0 is no limit. A new
 	// line is born with these: one that is there on Redis, or that an operator
 	// has changed, keeps its own.
 	MaxLength, MaxActive int64
 
 	PollBudget  float64 // polls/s this instance is willing to answer; 0 is no budget
-	InitialRate float64 // admissions/s; 0 is workers ÷ assumed time × margin
+	InitialRate float64 // orders/s to begin with; 0 is workers ÷ assumed time × margin
+}
+
+// MaxLines bounds how many lines there are, the default one included: each costs
+// every process a handful of calls to the store a second.
+const MaxLines = 100
+
+// FirstSettings are what one line is born with; nil is what every line is. A line
+// that is there on Redis, or that an operator has changed, keeps its own.
+type FirstSettings struct {
+	Weight            *int64
+	MaxLength         *int64
+	MaxActive         *int64
+	PollBudget        *float64   // polls/s of this line and instance
+	OpensAt, ClosesAt *time.Time // in whole milliseconds
+	Message           *string
+	Mode              *string // normal, passthrough
+	Paused, SoldOut   *bool
+	RateOverride      *float64 // admissions/s
 }
 
 // Admission is how the rate is found.
@@ -94,6 +117,7 @@ type Orders struct {
 	Workers     int           // orders in progress at once, each on its own database connection
 	Backlog     int           // orders that may wait for a worker; beyond it is 503
 	Deadline    time.Duration // how long an order may wait for a worker
+	WaitTarget  time.Duration // how long orders should wait for a worker: above it fewer are let in
 	AssumedTime time.Duration // of one order, for the first guess of the rate
 	PayWithin   time.Duration // unpaid orders give their stock back after this
 	FollowupTTL time.Duration // how long a token is good for the order it made
@@ -123,6 +147,8 @@ func Default() Config {
 			Jitter:       2 * time.Second,
 			AdmissionTTL: 3 * time.Minute,
 			TicketTTL:    12 * time.Hour,
+			KeepPlace:    30 * time.Minute,
+			RecoveryHold: 15 * time.Second,
 			PollBudget:   10_000,
 		},
 		Admission: Admission{Margin: 0.7},
@@ -130,6 +156,7 @@ func Default() Config {
 			Workers:     10,
 			Backlog:     1000,
 			Deadline:    10 * time.Second,
+			WaitTarget:  500 * time.Millisecond,
 			AssumedTime: 200 * time.Millisecond,
 			PayWithin:   15 * time.Minute,
 			FollowupTTL: 24 * time.Hour,

@@ -35,8 +35,13 @@ const envPrefix = "SLUICE_"
 // Bounds of a line, which are package queue's; a test of cmd/sluice holds them
 // together.
 const (
-	maxTick = 200 * time.Millisecond
-	maxRate = 10_000 // admissions/s
+	maxTick    = 200 * time.Millisecond
+	maxHold    = 10 * time.Minute
+	maxRate    = 10_000 // admissions/s
+	maxWeight  = 1000
+	maxPolls   = 1_000_000 // polls/s
+	maxPeople  = 1_000_000_000
+	maxMessage = 1000 // bytes
 )
 
 // keys is the one list of what can be set; order is that of the printed
@@ -58,16 +63,20 @@ func keys(c *Config) []key {
 		duration("line.admission_ttl", &c.Line.AdmissionTTL, time.Second, 24*time.Hour),
 		// Who is told to come back in a minute must still find the ticket renewed.
 		duration("line.ticket_ttl", &c.Line.TicketTTL, 5*time.Minute, 30*24*time.Hour),
-		whole("line.max_length", &c.Line.MaxLength, 0, 1_000_000_000),
-		whole("line.max_active", &c.Line.MaxActive, 0, 1_000_000_000),
-		number("line.poll_budget", &c.Line.PollBudget, 0, 1_000_000),
+		duration("line.keep_place", &c.Line.KeepPlace, 0, 30*24*time.Hour),
+		duration("line.recovery_hold", &c.Line.RecoveryHold, 0, maxHold),
+		whole("line.max_length", &c.Line.MaxLength, 0, maxPeople),
+		whole("line.max_active", &c.Line.MaxActive, 0, maxPeople),
+		number("line.poll_budget", &c.Line.PollBudget, 0, maxPolls),
 		number("line.initial_rate", &c.Line.InitialRate, 0, maxRate),
+		lineList(linesKey, &c.Lines),
 
 		number("admission.margin", &c.Admission.Margin, 0.01, 1),
 
 		whole("orders.workers", &c.Orders.Workers, 1, 10_000),
 		whole("orders.backlog", &c.Orders.Backlog, 1, 1_000_000),
 		duration("orders.deadline", &c.Orders.Deadline, time.Millisecond, 10*time.Minute),
+		duration("orders.wait_target", &c.Orders.WaitTarget, time.Millisecond, 10*time.Minute),
 		duration("orders.assumed_time", &c.Orders.AssumedTime, time.Millisecond, 10*time.Minute),
 		duration("orders.pay_within", &c.Orders.PayWithin, time.Second, 30*24*time.Hour),
 		duration("orders.followup_ttl", &c.Orders.FollowupTTL, time.Second, 365*24*time.Hour),
@@ -259,6 +268,8 @@ func kind(raw any) string {
 		return "true or false"
 	case []any:
 		return "a list"
+	case map[string]any:
+		return "a section"
 	}
 	return fmt.Sprintf("a %T", raw)
 }

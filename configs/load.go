@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/providers/env/v2"
@@ -38,15 +39,17 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 	out := Loaded{Config: Default()}
 	table := keys(&out.Config)
 	var mistakes Mistakes
+	var lineTable []key // of the lines in the file
 
 	sources := make([]source, 0, 3)
 	if path, err := flags.GetString("config"); err == nil && path != "" {
-		file, err := readFile(path, table)
+		file, err := readFile(path, &out.Config, table)
 		if err != nil {
 			return out, Mistakes{{Key: "--config", Value: fmt.Sprintf("%q", path), Rule: err.Error()}}
 		}
 		mistakes = append(mistakes, file.mistakes...)
 		sources = append(sources, file.source)
+		lineTable = file.lineKeys
 	}
 	fromEnv, warnings, err := readEnv(environ, table)
 	if err != nil {
@@ -62,7 +65,7 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 	// Every source is checked, also where a later one overrules it: a wrong
 	// value in the file is wrong even while a flag hides it.
 	for _, s := range sources {
-		for _, k := range table {
+		for _, k := range slices.Concat(table, lineTable) {
 			if !s.values.Exists(k.path) {
 				continue
 			}
@@ -97,21 +100,26 @@ const delimiter = "."
 // yamlFile is a source with the mistakes that its form already shows.
 type yamlFile struct {
 	source
+	lineKeys []key // of the lines that it names
 	mistakes Mistakes
 }
 
-func readFile(path string, table []key) (yamlFile, error) {
+// readFile reads a file; the lines that it names are put into c.
+func readFile(path string, c *Config, table []key) (yamlFile, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return yamlFile{}, fmt.Errorf("cannot be read: %w", err)
 	}
-	parser := &strictYAML{path: path, known: table}
+	parser := &strictYAML{path: path, known: slices.Clone(table), lineKeys: func(id string) []key {
+		return lineKeys(id, addLine(&c.Lines, id))
+	}}
 	k := koanf.New(delimiter)
 	if err := k.Load(rawbytes.Provider(raw), parser); err != nil {
 		return yamlFile{}, fmt.Errorf("cannot be read: %w", err)
 	}
 	return yamlFile{
 		source:   source{values: k, origin: func(k key) string { return parser.origin(k.path) }, emptyIsUnset: true},
+		lineKeys: parser.known[len(table):],
 		mistakes: parser.mistakes,
 	}, nil
 }

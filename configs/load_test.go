@@ -180,7 +180,7 @@ func TestExampleEqualsDefaults(t *testing.T) {
 	t.Parallel()
 	c := Default()
 	table := keys(&c)
-	file, err := readFile("sluice.yaml", table)
+	file, err := readFile("sluice.yaml", &c, table)
 	if err != nil || len(file.mistakes) > 0 {
 		t.Fatal(err, file.mistakes)
 	}

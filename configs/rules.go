@@ -169,6 +169,7 @@ func (c Config) crossed(already Mistakes) Mistakes {
 		fmt.Sprintf("must be at least orders.pay_within, which is %s, and it is %s",
 			formatDuration(c.Orders.PayWithin), formatDuration(c.Orders.FollowupTTL)),
 		"orders.followup_ttl", "orders.pay_within")
+	c.crossedLines(must)
 	return out
 }
 

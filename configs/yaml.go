@@ -17,8 +17,10 @@ import (
 // all of them. koanf's own YAML parser decodes into a map, where the lines are
 // lost and the first mistake ends it.
 type strictYAML struct {
-	path     string
-	known    []key
+	path  string
+	known []key // grows by the keys of the lines that the file names
+	// lineKeys are the keys of a line of that id.
+	lineKeys func(id string) []key
 	lines    map[string]int
 	mistakes Mistakes
 }
@@ -54,6 +56,10 @@ func (p *strictYAML) section(prefix string, node *yaml.Node, flat map[string]any
 		name, value := node.Content[i], node.Content[i+1]
 		path := prefix + name.Value
 		switch {
+		case path == linesKey:
+			if p.note(path, name.Line) {
+				p.lineSections(path, value, flat)
+			}
 		case p.isSection(path):
 			if value.Kind == yaml.MappingNode {
 				p.note(path, name.Line)
@@ -69,6 +75,33 @@ func (p *strictYAML) section(prefix string, node *yaml.Node, flat map[string]any
 			if p.note(path, name.Line) && value.Tag != "!!null" {
 				flat[path] = p.value(path, value)
 			}
+		}
+	}
+}
+
+// lineSections reads the section whose keys are ids of lines.
+func (p *strictYAML) lineSections(path string, node *yaml.Node, flat map[string]any) {
+	if node.Tag == "!!null" {
+		return
+	}
+	if node.Kind != yaml.MappingNode {
+		p.mistake(path, node.Line, "is a section: the id of each line, and under it what the line is born with")
+		return
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		id, settings := node.Content[i], node.Content[i+1]
+		at := path + delimiter + id.Value
+		switch {
+		case lineID(id.Value) != nil:
+			p.mistake(path, id.Line, fmt.Sprintf("has %q, and %s", id.Value, lineID(id.Value)))
+		case !p.note(at, id.Line): // noted
+		case settings.Kind == yaml.MappingNode:
+			p.known = append(p.known, p.lineKeys(id.Value)...)
+			p.section(at+delimiter, settings, flat)
+		case settings.Tag == "!!null":
+			p.lineKeys(id.Value)
+		default:
+			p.mistake(at, id.Line, "is a section and takes no value of its own")
 		}
 	}
 }

@@ -67,6 +67,8 @@ func lineOptions(c configs.Line) queue.Options {
 	opts.Jitter = c.Jitter
 	opts.AdmissionTTL = c.AdmissionTTL
 	opts.TicketTTL = c.TicketTTL
+	opts.KeepPlace = c.KeepPlace
+	opts.RecoveryHold = c.RecoveryHold
 	opts.Initial.MaxLength = c.MaxLength
 	opts.Initial.MaxActive = c.MaxActive
 	return opts
