@@ -38,14 +38,16 @@ var pollTiers = []struct {
 // never shrinks with the position.
 //
 // wait is how long the visitor is expected to wait, 0 if that is not known. Nobody
-// is told more than half of it, or 1 s, so that whoever is let in learns it soon
-// and whoever has gone shows it before their turn.
+// is told more than about half of it, or 1 s if that is more: whoever is let in
+// learns it soon, and whoever has gone shows it before their turn. This goes over
+// the budget, by no more than each visitor polling twice more whenever their wait
+// has halved, from the tier's interval on: a few polls on the way to the head.
 func PollAfter(position, waiting int64, wait time.Duration, budget, r float64) time.Duration {
 	interval := pollInterval(max(1, position), max(1, position, waiting), budget)
 	if wait > 0 {
 		interval = min(interval, max(1, wait.Seconds()/2))
 	}
-	return time.Duration(interval * (1 - pollJitter + 2*pollJitter*r) * float64(time.Second))
+	return jittered(interval, r)
 }
 
 // pollInterval is the interval before jitter, in seconds.
@@ -71,10 +73,33 @@ func pollInterval(position, waiting int64, budget float64) float64 {
 	return longest // not reached: the last tier has no end
 }
 
+// scheduledEvery is how often a visitor of a draw asks when there is room, in s.
+const scheduledEvery = 5.0
+
 // PollScheduled is how long a visitor of a draw with so many tickets should wait
-// when the line opens after opensIn: every 5 s, stretched to the budget, and the
-// last one so that all of them ask within the time that the budget needs for
-// one poll each, from the opening on. r is in [0, 1).
-func PollScheduled(opensIn time.Duration, waiting int64, budget float64, r float64) time.Duration {
-	return max(opensIn, time.Second) // STUB
+// for the next poll when the line opens after opensIn: 5 s, stretched so that all
+// of them together poll at most budget times a second (0 is no budget), and ±
+// 20 % of jitter from r in [0, 1). The answer is between 0.8 s and 60 s; the
+// budget cannot be kept when even that is too much.
+//
+// The last poll before the opening leads to one after it: at a moment drawn from
+// the time that the budget needs for one poll of each, so that the opening is no
+// stampede. Nobody gains by asking first, since places are drawn.
+func PollScheduled(opensIn time.Duration, waiting int64, budget, r float64) time.Duration {
+	longest := float64(pollMax/time.Second) / (1 + pollJitter)
+	each := 0.0 // how long one poll of each takes, s
+	if budget > 0 {
+		each = float64(max(1, waiting)) / budget
+	}
+	every := min(longest, max(scheduledEvery, each))
+	if opensIn.Seconds() > every*(1+pollJitter) {
+		return jittered(every, r)
+	}
+	after := max(0, opensIn) + seconds(r*max(1, each))
+	return min(pollMax, max(after, jittered(1, r)))
+}
+
+// jittered moves an interval in seconds by up to a fifth to each side.
+func jittered(interval, r float64) time.Duration {
+	return seconds(interval * (1 - pollJitter + 2*pollJitter*r))
 }

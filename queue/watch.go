@@ -27,9 +27,9 @@ type Watch struct {
 
 	// reading is held during a reading: readings are one after the other, so a
 	// view is never replaced by an older one, and the fields below have one user.
-	reading   chan struct{}
-	meter     meter
-	downSince time.Time // zero while the store answers
+	reading chan struct{}
+	meter   meter
+	outage  Outage
 }
 
 // View is a line at one moment and how it has been moving.
@@ -80,13 +80,17 @@ func (w *Watch) Refresh(ctx context.Context) error {
 	s, err := w.line.Snapshot(ctx)
 	received := time.Now()
 	if err != nil {
-		w.noteDown(ctx, err)
+		// A reading that was cut off because its caller gave up says nothing about
+		// the store.
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			w.note(err)
+		}
 		return fmt.Errorf("queue: reading line %q: %w", w.line.ID(), err)
 	}
 	w.clock.observe(sent, received, s.At)
 	w.view.Store(&View{Snapshot: s, Movement: w.meter.observe(s)})
 	w.read.Store(&received)
-	w.noteUp()
+	w.note(nil)
 	return nil
 }
 
@@ -106,20 +110,6 @@ func (w *Watch) Age() time.Duration { return time.Since(*w.read.Load()) }
 // learnt from the readings; before the first one it is the local time.
 func (w *Watch) Now() time.Time { return w.clock.now() }
 
-// noteDown logs that the store went away, once. A reading that was cut off
-// because its caller gave up says nothing about the store.
-func (w *Watch) noteDown(ctx context.Context, err error) {
-	if errors.Is(ctx.Err(), context.Canceled) || !w.downSince.IsZero() {
-		return
-	}
-	w.downSince = time.Now()
-	w.log.Warn("the line's store does not answer; the last view stands", "error", err)
-}
-
-func (w *Watch) noteUp() {
-	if w.downSince.IsZero() {
-		return
-	}
-	w.log.Info("the line's store answers again", "away", time.Since(w.downSince))
-	w.downSince = time.Time{}
+func (w *Watch) note(err error) {
+	w.outage.Note(w.log, err, "the line's store does not answer; the last view stands", "the line's store answers again")
 }
