@@ -50,22 +50,30 @@ func (l *Line) Admit(_ context.Context, rate float64, why queue.LimitedBy) (queu
 		b.Dropped += whole - mostPerBatch
 		n = mostPerBatch
 	}
+	standstill := true
 	switch {
+	case l.settings.Phase(b.At) != queue.PhaseOpen:
+		n, b.LimitedBy, b.Dropped = 0, queue.LimitedBySchedule, 0
 	case l.settings.Paused:
 		n, b.LimitedBy, b.Dropped = 0, queue.LimitedByPaused, 0
-	case l.settings.Mode == queue.ModePassthrough:
+	case now < l.holdUntil:
+		n, b.LimitedBy, b.Dropped = 0, queue.LimitedByRecovering, 0
+	default:
+		standstill = false
+	}
+	if !standstill && l.settings.Mode == queue.ModePassthrough {
 		n, b.LimitedBy, b.Dropped, carry = mostPerBatch, queue.LimitedByPassthrough, 0, 0
 	}
 	if room := l.settings.MaxActive - int64(len(l.slots)); l.settings.MaxActive > 0 && n > max(room, 0) {
 		n, b.LimitedBy = max(room, 0), queue.LimitedByMaxActive
 	}
-	if length <= n && b.LimitedBy != queue.LimitedByPaused {
+	if length <= n && !standstill {
 		n, b.LimitedBy = length, queue.LimitedByNoOneWaits
 	}
 	l.batch.at, l.batch.carry, l.batch.rate, l.batch.by = now, carry, b.Rate, b.LimitedBy
 	l.counts.dropped += b.Dropped
 	for i := range n {
-		h := l.holders[l.waiting.popFirst()]
+		h := l.holders[l.waiting.popFirst().subject]
 		l.letIn(h, now, (float64(i)+rand.Float64())/float64(n))
 		b.Admitted = append(b.Admitted, *h.admission)
 	}
@@ -76,6 +84,7 @@ func (l *Line) Admit(_ context.Context, rate float64, why queue.LimitedBy) (queu
 func (l *Line) letIn(h *holder, now int64, at float64) {
 	admittedAt := time.UnixMilli(now / 1000)
 	notBefore := admittedAt.Add(time.Duration(float64(l.opts.Jitter) * at)).Truncate(time.Millisecond)
+	h.where = nowhere
 	h.admission = &queue.Admission{
 		Line: l.id, Epoch: l.epoch, Subject: h.subject, TicketID: h.ticketID, Place: h.place,
 		AdmittedAt: admittedAt, NotBefore: notBefore, ExpiresAt: notBefore.Add(l.opts.AdmissionTTL),
@@ -83,7 +92,9 @@ func (l *Line) letIn(h *holder, now int64, at float64) {
 	l.admitted[h.ticketID] = h
 	l.slots[h.ticketID] = true
 	heap.Push(&l.inside, h.admission)
+	l.head = max(l.head, h.place)
 	l.counts.admitted++
+	l.cohort(admittedAt.Unix()).Admitted++
 }
 
 // expire ends what has run out: admissions unused, and the memory of ends that
@@ -115,7 +126,10 @@ func (l *Line) end(h *holder, state queue.State, now int64) {
 	}
 	l.unplace(h)
 	delete(l.holders, h.subject)
-	l.rememberEnd(h.ticketID, state, now)
+	l.rememberEnd(h.ticketID, ending{state: state, place: h.place}, now)
+	if state == queue.Left || state == queue.Removed {
+		l.counts.left++
+	}
 }
 
 func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
@@ -123,7 +137,9 @@ func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
 	if l.holders[h.subject] == h {
 		delete(l.holders, h.subject)
 	}
-	l.rememberEnd(h.ticketID, state, now)
+	l.rememberEnd(h.ticketID, ending{
+		state: state, place: h.place, admitted: h.admission.AdmittedAt.UnixMilli(), fetched: h.fetched, arrived: h.arrived,
+	}, now)
 	switch state {
 	case queue.Spent:
 		l.counts.spent++
@@ -134,15 +150,15 @@ func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
 	}
 }
 
-func (l *Line) rememberEnd(id string, state queue.State, now int64) {
-	until := now + l.remembered()
-	l.ended[id] = ending{state, until}
-	l.forget = append(l.forget, remembered{id, until})
+func (l *Line) rememberEnd(id string, e ending, now int64) {
+	e.until = now + l.remembered()
+	l.ended[id] = e
+	l.forget = append(l.forget, remembered{id, e.until})
 }
 
-func (l *Line) endOf(id string, now int64) (queue.State, bool) {
+func (l *Line) endOf(id string, now int64) (ending, bool) {
 	e, ok := l.ended[id]
-	return e.state, ok && e.until > now
+	return e, ok && e.until > now
 }
 
 // remembered is how long ends and aliases are kept, in µs: a ticket signed until
@@ -151,6 +167,7 @@ func (l *Line) remembered() int64 { return l.opts.TicketTTL.Microseconds() + 1e6
 
 func (l *Line) alias(id, earlier string, now int64) {
 	l.aliases[id] = earlier
+	delete(l.early, id) // one ticket of each visitor is in the draw
 	l.aliased = now + l.remembered()
 }
 

@@ -17,12 +17,26 @@ type Line struct {
 	opts queue.Options
 	born time.Time // with its monotonic reading
 
-	mu       sync.Mutex // guards everything below
-	epoch    int64
-	floor    int64 // the last place given, µs
-	settings queue.Settings
+	mu sync.Mutex // guards everything below
+	// The store: its incarnation, when it was found to have lost its memory (0 is
+	// never), and until when nobody is admitted because of that.
+	created, lostAt, holdUntil int64 // µs; created in whole ms
+	epoch                      int64
+	floor                      int64 // the last place given, µs
+	settings                   queue.Settings
+	people
+	attendance
+	batch struct {
+		at    int64 // µs
+		carry float64
+		rate  float64
+		by    queue.LimitedBy
+	}
+}
+
+// people is everything that ends with an epoch.
+type people struct {
 	waiting  order
-	away     int64
 	holders  map[string]*holder // by subject: waiting, away or admitted
 	admitted map[string]*holder // by ticket id: live admissions
 	inside   expiries           // admissions by expiry; those ended before are skipped
@@ -31,15 +45,17 @@ type Line struct {
 	forget   []remembered       // ended, in the order in which they are forgotten
 	aliases  map[string]string  // ticket id → the earlier one of the same subject
 	aliased  int64              // µs; until when the aliases are remembered
-	batch    struct {
-		at    int64 // µs
-		carry float64
-		rate  float64
-		by    queue.LimitedBy
-	}
-	counts struct {
-		admitted, spent, expired int64
-		dropped                  float64
+	early    map[string]int64   // ticket ids of the draw → entry time, ms
+	undrawn  bool               // somebody has held a place that was not drawn
+	head     int64              // the highest place admitted
+	away     order              // away places that the head has not passed
+	lapsing  []lapse            // those it has, in the order in which they are given up
+	gone     int64              // how many are away
+	cohorts  []queue.Cohort     // oldest first
+	lag      time.Duration
+	counts   struct {
+		admitted, arrived, spent, expired, left, givenUp int64
+		dropped                                          float64
 	}
 }
 
@@ -47,15 +63,36 @@ type Line struct {
 type holder struct {
 	subject  string
 	ticketID string
-	place    int64
-	away     bool
-	// admission is nil while waiting or away.
+	place    int64 // drawn or in µs
+	entered  int64 // ms; of an early ticket, otherwise 0
+	where    where
+	lapse    int64 // µs; when an away place is given up, 0 if the head has not passed it
+	seen     int64 // µs; when last heard, or found to have entered the zone
+	zoned    int64 // the marking that found it in the zone last
+	// Of the admission, which is nil while waiting or away:
 	admission *queue.Admission
+	fetched   int64 // ms; 0 until it was told
+	arrived   bool
 }
 
+// where a holder stands.
+type where byte
+
+const (
+	nowhere where = iota // also: inside
+	inLine
+	away
+)
+
+func (h *holder) key() key { return key{h.place, h.subject} }
+
+// ending is how a ticket ended, and what is known of it.
 type ending struct {
-	state queue.State
-	until int64 // µs
+	state             queue.State
+	until             int64 // µs
+	place             int64
+	admitted, fetched int64 // ms
+	arrived           bool
 }
 
 type remembered struct {
@@ -65,7 +102,8 @@ type remembered struct {
 
 var _ queue.Line = (*Line)(nil)
 
-// New makes an empty line of that name.
+// New makes an empty line of that name. One that this process is known to have
+// held before has lost its memory, unless nobody waited at a clean stop.
 func New(lineID string, opts queue.Options) (*Line, error) {
 	if !queue.ValidID(lineID) {
 		return nil, fmt.Errorf("memqueue: %q is not a line id", lineID)
@@ -74,14 +112,28 @@ func New(lineID string, opts queue.Options) (*Line, error) {
 		return nil, fmt.Errorf("memqueue: line %s: %w", lineID, err)
 	}
 	l := &Line{id: lineID, opts: opts, born: time.Now(), settings: opts.Initial}
-	if opts.Known != nil {
-		opts.Initial.Revision = 0
-		l.beginEpoch(opts.Known.Epoch)
-		if opts.Known.Settings.Revision > 0 {
-			l.settings = opts.Known.Settings
+	now := l.now()
+	l.created = now / 1000 * 1000
+	epoch := int64(0)
+	if known := opts.Known; known != nil {
+		epoch = known.Epoch
+		if known.Settings.Revision > 0 {
+			l.settings = known.Settings
 		}
-	} else {
-		l.beginEpoch(0)
+		switch {
+		case !known.Quiet:
+			l.lose(now)
+		case !known.Created.IsZero():
+			// Nothing was lost: the incarnation goes on, and the tickets of before,
+			// which all have ended, prove nothing.
+			l.created = known.Created.UnixMicro()
+		}
+	}
+	l.beginEpoch(epoch)
+	if l.settings.Seed == "" && ahead(l.settings.OpensAt, now) {
+		// Born with an opening time. The revision makes the seed known to the next
+		// start: it must stay.
+		l.settings.Seed, l.settings.Revision = queue.NewSeed(), l.nextRevision(now)
 	}
 	return l, nil
 }
@@ -105,26 +157,22 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	phase := l.settings.Phase(time.UnixMicro(now))
 	var id string
 	if held != nil {
+		l.judge(*held, now)
 		switch {
-		case held.Epoch > l.epoch:
-			l.beginEpoch(held.Epoch)
-			id = held.ID
 		case held.Epoch == l.epoch:
-			id = held.ID
+			id = l.earliest(held.ID)
 		case !entering:
 			return queue.Standing{}, queue.ErrEpoch
 		}
 	}
-	if id != "" {
-		id = l.earliest(id)
-		if state, over := l.endOf(id, now); over {
-			if !entering {
-				return l.endStanding(state, subject, id), nil
-			}
-			id = ""
+	if e, over := l.endOf(id, now); over {
+		if !entering {
+			return l.endStanding(e.state, subject, id), nil
 		}
+		id = ""
 	}
 
 	h := l.holders[subject]
@@ -138,81 +186,144 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 		}
 		h = nil
 	}
+	if entering && phase == queue.PhaseClosed && (h == nil || h.admission == nil) {
+		return queue.Standing{}, queue.ErrClosed
+	}
 
 	created := false
 	switch {
 	case h != nil && id != "" && id != h.ticketID:
-		if h.admission == nil && held.Place < h.place {
-			l.alias(h.ticketID, id, now)
-			l.unplace(h)
-			h.ticketID, h.place = id, held.Place
-		} else {
-			l.alias(id, h.ticketID, now)
-		}
+		l.oneOfTwo(h, id, *held, now)
 	case h == nil && id != "":
-		h = &holder{subject: subject, ticketID: id, place: held.Place}
+		h = &holder{subject: subject}
+		l.hold(h, id, *held)
 	case h == nil:
 		length := l.waiting.len()
-		if l.settings.MaxLength > 0 && length >= l.settings.MaxLength && !l.mayPass(entering, length) {
+		if l.settings.MaxLength > 0 && length >= l.settings.MaxLength && !(entering && l.mayPass(length, now)) {
 			return queue.Standing{}, queue.ErrFull
 		}
-		h = &holder{subject: subject, ticketID: queue.NewID(), place: max(now, l.floor+1)}
+		h = l.newcomer(subject, phase, now)
 		created = true
 	}
 	if h.admission == nil {
-		l.floor = max(l.floor, h.place)
-		l.place(h)
-		if l.mayPass(entering, l.waiting.rank(h.place)) {
-			l.waiting.remove(h.place)
+		l.place(h, now)
+		if entering && l.mayPass(l.waiting.rank(h.key()), now) {
+			l.unplace(h)
 			l.letIn(h, now, rand.Float64())
 		}
 	}
-	s := l.standing(h)
+	s := l.standing(h, phase, now)
 	s.Created = created
 	return s, nil
 }
 
-// place puts a holder into the order, if they are not in it.
-func (l *Line) place(h *holder) {
-	if l.holders[h.subject] == h && !h.away {
-		l.waiting.remove(h.place) // idempotent: the same place again
+// newcomer is a holder with a new ticket.
+func (l *Line) newcomer(subject string, phase queue.Phase, now int64) *holder {
+	h := &holder{subject: subject, ticketID: queue.NewID()}
+	if phase == queue.PhaseScheduled {
+		h.place, h.entered = queue.DrawPlace(l.settings.Seed, h.ticketID), now/1000
+	} else {
+		h.place = max(now, l.floor+1)
 	}
-	if h.away {
-		h.away = false
-		l.away--
-	}
-	l.holders[h.subject] = h
-	l.waiting.insert(h.place, h.subject)
+	return h
 }
 
-// unplace takes a waiting or away holder out of the order.
-func (l *Line) unplace(h *holder) {
-	if h.away {
-		h.away = false
-		l.away--
+// hold gives a holder the place of a ticket, whose id is given: it may be that of
+// an earlier ticket which the presented one maps to.
+func (l *Line) hold(h *holder, id string, t queue.Ticket) {
+	h.ticketID, h.place, h.entered = id, l.placeOf(t), 0
+	if t.Early() {
+		h.entered = t.EnteredAt.UnixMilli()
+	}
+}
+
+func (l *Line) placeOf(t queue.Ticket) int64 {
+	if t.Early() {
+		return queue.DrawPlace(l.settings.Seed, t.ID)
+	}
+	return t.Place
+}
+
+// oneOfTwo settles which ticket of a subject counts: the earlier place and its id,
+// and never another than the one admitted with.
+func (l *Line) oneOfTwo(h *holder, id string, t queue.Ticket, now int64) {
+	if h.admission != nil || l.placeOf(t) >= h.place {
+		l.alias(id, h.ticketID, now)
 		return
 	}
-	l.waiting.remove(h.place)
+	l.alias(h.ticketID, id, now)
+	l.unplace(h)
+	l.hold(h, id, t)
+}
+
+// place puts a holder into the order, if they are not in it.
+func (l *Line) place(h *holder, now int64) {
+	if h.where == inLine {
+		return
+	}
+	l.unplace(h)
+	if h.entered > 0 {
+		l.early[h.ticketID] = h.entered
+	} else {
+		l.undrawn = true
+		l.floor = max(l.floor, h.place)
+	}
+	h.where, h.seen = inLine, now
+	l.holders[h.subject] = h
+	l.waiting.insert(h.key())
+}
+
+// unplace takes a holder out of wherever they stand.
+func (l *Line) unplace(h *holder) {
+	switch h.where {
+	case inLine:
+		l.waiting.remove(h.key())
+	case away:
+		l.gone--
+		if h.lapse == 0 {
+			l.away.remove(h.key())
+		}
+		h.lapse = 0
+	}
+	h.where = nowhere
 }
 
 // mayPass: in passthrough whoever enters goes straight in, if the cap on people
 // inside leaves room for them and for everybody in front of them.
-func (l *Line) mayPass(entering bool, ahead int64) bool {
+func (l *Line) mayPass(ahead, now int64) bool {
 	s := l.settings
-	return entering && s.Mode == queue.ModePassthrough && !s.Paused &&
+	return s.Mode == queue.ModePassthrough && l.moving(now) &&
 		(s.MaxActive == 0 || int64(len(l.slots))+ahead < s.MaxActive)
 }
 
-func (l *Line) standing(h *holder) queue.Standing {
+// moving reports whether the line may admit anybody at all.
+func (l *Line) moving(now int64) bool {
+	return !l.settings.Paused && now >= l.holdUntil && l.settings.Phase(time.UnixMicro(now)) == queue.PhaseOpen
+}
+
+func (l *Line) standing(h *holder, phase queue.Phase, now int64) queue.Standing {
 	s := queue.Standing{
 		State:  queue.Waiting,
-		Ticket: queue.Ticket{Line: l.id, Epoch: l.epoch, Subject: h.subject, ID: h.ticketID, Place: h.place},
+		Ticket: queue.Ticket{Line: l.id, Epoch: l.epoch, Subject: h.subject, ID: h.ticketID},
 	}
-	if h.admission != nil {
+	if h.entered > 0 {
+		s.Ticket.EnteredAt = time.UnixMilli(h.entered)
+	} else {
+		s.Ticket.Place, s.Ticket.EnteredAt = h.place, queue.EnteredAt(h.place)
+	}
+	switch {
+	case h.admission != nil:
 		s.State, s.Admission = queue.Admitted, *h.admission
-		return s
+		if h.fetched == 0 {
+			h.fetched = now / 1000
+		}
+	case phase == queue.PhaseClosed:
+		s.State = queue.Closed
+	case phase == queue.PhaseScheduled:
+		s.State, s.Length = queue.Scheduled, l.waiting.len()
+	default:
+		s.Position, s.Length = l.waiting.rank(h.key())+1, l.waiting.len()
 	}
-	s.Position, s.Length = l.waiting.rank(h.place)+1, l.waiting.len()
 	return s
 }
 
@@ -225,11 +336,9 @@ func (l *Line) Leave(_ context.Context, t queue.Ticket) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	l.judge(t, now)
 	if t.Epoch < l.epoch {
 		return nil
-	}
-	if t.Epoch > l.epoch {
-		l.beginEpoch(t.Epoch)
 	}
 	id := l.earliest(t.ID)
 	if _, over := l.endOf(id, now); over {
@@ -240,7 +349,7 @@ func (l *Line) Leave(_ context.Context, t queue.Ticket) error {
 	if h := l.holders[t.Subject]; h != nil && h.ticketID == id {
 		l.end(h, queue.Left, now)
 	} else {
-		l.rememberEnd(id, queue.Left, now)
+		l.rememberEnd(id, ending{state: queue.Left, place: l.placeOf(t)}, now)
 	}
 	return nil
 }
@@ -255,89 +364,6 @@ func (l *Line) Remove(_ context.Context, subject string) (bool, error) {
 	}
 	l.end(h, queue.Removed, l.now())
 	return true, nil
-}
-
-// Sweep implements [queue.Line].
-func (l *Line) Sweep(context.Context, []string) (queue.Swept, error) {
-	return queue.Swept{}, nil // STUB
-}
-
-// Arrive implements [queue.Line].
-func (l *Line) Arrive(context.Context, []queue.Completion) error { return nil } // STUB
-
-// Seal implements [queue.Line].
-func (l *Line) Seal(context.Context) error { return nil } // STUB
-
-// Export implements [queue.Line].
-func (l *Line) Export(context.Context) ([]queue.Record, error) { return nil, nil } // STUB
-
-// Spend implements [queue.Line].
-func (l *Line) Spend(_ context.Context, used []queue.Completion) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	for _, c := range used {
-		if h := l.admitted[c.TicketID]; h != nil {
-			l.endAdmission(h, queue.Spent, now)
-			continue
-		}
-		delete(l.slots, c.TicketID)
-		if state, over := l.endOf(c.TicketID, now); over && state == queue.Spent {
-			continue
-		}
-		if h := l.holders[c.Subject]; h != nil && h.ticketID == c.TicketID {
-			l.end(h, queue.Spent, now)
-		}
-		l.rememberEnd(c.TicketID, queue.Spent, now)
-		l.counts.spent++
-	}
-	return nil
-}
-
-// Snapshot implements [queue.Line].
-func (l *Line) Snapshot(context.Context) (queue.Snapshot, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return queue.Snapshot{
-		Line: l.id, Epoch: l.epoch, Settings: l.settings,
-		Waiting: l.waiting.len(), Inside: int64(len(l.slots)), Away: l.away,
-		Admitted: l.counts.admitted, Spent: l.counts.spent, Expired: l.counts.expired,
-		Dropped: l.counts.dropped, Rate: l.batch.rate, LimitedBy: l.batch.by,
-		At: time.UnixMicro(l.now()),
-	}, nil
-}
-
-// Configure implements [queue.Line].
-func (l *Line) Configure(_ context.Context, p queue.Patch) (queue.Settings, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p == (queue.Patch{}) {
-		return l.settings, nil
-	}
-	revision := max(l.settings.Revision+1, l.now()/1000)
-	l.settings = l.settings.Apply(p)
-	l.settings.Revision = revision
-	return l.settings, nil
-}
-
-// Restart implements [queue.Line].
-func (l *Line) Restart(context.Context) (int64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.beginEpoch(max(l.epoch+1, l.now()/1000))
-	return l.epoch, nil
-}
-
-// beginEpoch forgets everybody; settings and the floor of places stay.
-func (l *Line) beginEpoch(epoch int64) {
-	l.epoch = epoch
-	l.waiting, l.away = order{}, 0
-	l.holders, l.admitted = map[string]*holder{}, map[string]*holder{}
-	l.inside, l.slots = nil, map[string]bool{}
-	l.ended, l.forget = map[string]ending{}, nil
-	l.aliases = map[string]string{}
-	l.counts.admitted, l.counts.spent, l.counts.expired, l.counts.dropped = 0, 0, 0, 0
-	l.batch.carry, l.batch.rate, l.batch.by = 0, 0, ""
 }
 
 // now is the line's time in µs: the wall clock as it was when the line was made,

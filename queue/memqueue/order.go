@@ -1,16 +1,29 @@
 package memqueue
 
-import "math/rand/v2"
+import (
+	"iter"
+	"math/rand/v2"
+)
 
 // order keeps subjects by place and tells ranks, all in O(log n) expected: a
-// treap whose nodes count their subtrees. A Fenwick tree over slots is ten times
-// faster to read, but must be rebuilt when an old place returns in the middle,
-// and after a restart every place does.
+// treap whose nodes count their subtrees. Drawn places may be equal; then the
+// subject decides, as in a sorted set of Redis. A Fenwick tree over slots is ten
+// times faster to read, but must be rebuilt when an old place returns in the
+// middle, and after a restart every place does.
 type order struct{ root *node }
 
+// key is a place and, among equal places, its subject.
+type key struct {
+	place   int64
+	subject string
+}
+
+func (k key) before(other key) bool {
+	return k.place < other.place || k.place == other.place && k.subject < other.subject
+}
+
 type node struct {
-	place       int64
-	subject     string
+	key
 	priority    uint64
 	size        int64
 	left, right *node
@@ -28,20 +41,20 @@ func (n *node) resize() *node {
 	return n
 }
 
-// split parts a tree into places below and places from place on.
-func split(n *node, place int64) (below, from *node) {
+// split parts a tree into keys below and keys from k on.
+func split(n *node, k key) (below, from *node) {
 	if n == nil {
 		return nil, nil
 	}
-	if n.place < place {
-		n.right, from = split(n.right, place)
+	if n.before(k) {
+		n.right, from = split(n.right, k)
 		return n.resize(), from
 	}
-	below, n.left = split(n.left, place)
+	below, n.left = split(n.left, k)
 	return below, n.resize()
 }
 
-// merge joins two trees; every place in a is below every place in b.
+// merge joins two trees; every key in a is before every key in b.
 func merge(a, b *node) *node {
 	switch {
 	case a == nil:
@@ -57,24 +70,24 @@ func merge(a, b *node) *node {
 	}
 }
 
-// insert adds a place; places are unique.
-func (o *order) insert(place int64, subject string) {
-	below, from := split(o.root, place)
-	o.root = merge(merge(below, &node{place: place, subject: subject, priority: rand.Uint64(), size: 1}), from)
+// insert adds a key that is not there.
+func (o *order) insert(k key) {
+	below, from := split(o.root, k)
+	o.root = merge(merge(below, &node{key: k, priority: rand.Uint64(), size: 1}), from)
 }
 
-// remove takes a place out, if it is there.
-func (o *order) remove(place int64) {
-	below, from := split(o.root, place)
-	_, above := split(from, place+1)
+// remove takes a key out, if it is there.
+func (o *order) remove(k key) {
+	below, from := split(o.root, k)
+	_, above := split(from, key{k.place, k.subject + "\x00"}) // nothing is between the two
 	o.root = merge(below, above)
 }
 
-// rank is how many stand before place.
-func (o *order) rank(place int64) int64 {
+// rank is how many stand before k.
+func (o *order) rank(k key) int64 {
 	var before int64
 	for n := o.root; n != nil; {
-		if n.place < place {
+		if n.before(k) {
 			before += n.left.count() + 1
 			n = n.right
 		} else {
@@ -84,15 +97,29 @@ func (o *order) rank(place int64) int64 {
 	return before
 }
 
-// popFirst takes the first subject out; the order must not be empty.
-func (o *order) popFirst() string {
+// first is the key in front; the order must not be empty.
+func (o *order) first() key {
 	n := o.root
 	for n.left != nil {
 		n = n.left
 	}
-	subject := n.subject
-	o.remove(n.place)
-	return subject
+	return n.key
+}
+
+// popFirst takes the key in front out; the order must not be empty.
+func (o *order) popFirst() key {
+	k := o.first()
+	o.remove(k)
+	return k
+}
+
+// all goes through the keys from the front; the order must not change meanwhile.
+func (o *order) all() iter.Seq[key] {
+	return func(yield func(key) bool) { o.root.each(yield) }
+}
+
+func (n *node) each(yield func(key) bool) bool {
+	return n == nil || n.left.each(yield) && yield(n.key) && n.right.each(yield)
 }
 
 func (o *order) len() int64 { return o.root.count() }

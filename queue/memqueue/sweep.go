@@ -1,0 +1,111 @@
+package memqueue
+
+import (
+	"context"
+	"time"
+
+	"sluice/queue"
+)
+
+const (
+	// markEvery is the least time between two markings, and mostGivenUp bounds
+	// the away places that one sweep gives up: both as in redisqueue.
+	markEvery   = 500 * time.Millisecond
+	mostGivenUp = 1000
+	// unswept is after how long without a sweep nobody counts as having listened.
+	unswept = 5 * time.Second
+)
+
+// attendance is what the line knows about who is heard.
+type attendance struct {
+	swept     int64 // µs; the last sweep
+	listening int64 // µs; since when silence counts
+	marked    int64 // µs; the last marking
+	marking   int64 // its number
+}
+
+// lapse is when an away place is given up, unless its holder came back.
+type lapse struct {
+	holder *holder
+	at     int64 // µs
+}
+
+// Sweep implements [queue.Line].
+func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if now-l.swept > unswept.Microseconds() {
+		l.listening = now
+	}
+	l.stillListening(now)
+	l.swept = now
+	for _, subject := range heard {
+		if h := l.holders[subject]; h != nil {
+			h.seen = now
+		}
+	}
+	silence := l.opts.Told.Longest() + l.opts.Grace
+	s := queue.Swept{Zone: min(max(int64(l.batch.rate*silence.Seconds()), queue.MinZone), queue.MaxZone)}
+	if now-l.marked >= markEvery.Microseconds() {
+		s.Away = l.markSilent(s.Zone, silence.Microseconds(), now)
+	}
+	s.GivenUp = l.giveUp(now)
+	return s, nil
+}
+
+// stillListening counts silence from now on if the line does not move: who
+// waits in front of a closed door may look away.
+func (l *Line) stillListening(now int64) {
+	if !l.moving(now) {
+		l.listening = now
+	}
+}
+
+// markSilent takes those of the zone out of the order who were not heard for
+// longer than silence, and returns how many.
+func (l *Line) markSilent(zone, silence, now int64) int64 {
+	l.marked = now
+	l.marking++
+	var silent []*holder
+	for k := range l.waiting.all() {
+		if zone--; zone < 0 {
+			break
+		}
+		h := l.holders[k.subject]
+		if h.zoned != l.marking-1 {
+			h.seen = now // only now does anybody listen for them
+		}
+		h.zoned = l.marking
+		if now-max(h.seen, l.listening) > silence {
+			silent = append(silent, h)
+		}
+	}
+	for _, h := range silent {
+		l.unplace(h)
+		h.where = away
+		l.gone++
+		l.away.insert(h.key())
+	}
+	return int64(len(silent))
+}
+
+// giveUp ends away places that the head has passed for long enough, and returns
+// how many.
+func (l *Line) giveUp(now int64) int64 {
+	for l.away.len() > 0 && l.away.first().place <= l.head {
+		h := l.holders[l.away.popFirst().subject]
+		h.lapse = now + l.opts.KeepPlace.Microseconds()
+		l.lapsing = append(l.lapsing, lapse{h, h.lapse})
+	}
+	before := l.counts.givenUp
+	for len(l.lapsing) > 0 && l.lapsing[0].at <= now && l.counts.givenUp-before < mostGivenUp {
+		h, at := l.lapsing[0].holder, l.lapsing[0].at
+		l.lapsing = l.lapsing[1:]
+		if h.where == away && h.lapse == at {
+			l.end(h, queue.Expired, now)
+			l.counts.givenUp++
+		}
+	}
+	return l.counts.givenUp - before
+}
