@@ -157,8 +157,10 @@ type Line interface {
 	Snapshot(ctx context.Context) (Snapshot, error)
 
 	// Configure applies an operator's change and returns the new settings. The
-	// revision becomes max(old + 1, the store's time in ms). A first OpensAt in
-	// the future makes the seed of the draw, which then stays until a restart.
+	// revision becomes max(old + 1, the store's time in ms). An OpensAt in the
+	// future makes the seed of the draw, unless one is ahead already: that keeps
+	// its seed until it has passed or a restart. A seed that is public by then
+	// draws nothing any more. Settings that a line is born with do the same.
 	//
 	// Errors: [ErrStarted].
 	Configure(ctx context.Context, p Patch) (Settings, error)
@@ -171,7 +173,8 @@ type Line interface {
 
 	// Restart empties the line and raises its epoch to max(old + 1, the
 	// store's time in ms). Settings stay, but for the draw: a line that is still
-	// to open gets a new seed, any other none. Tickets and admissions of the
+	// to open gets a new seed, any other none, and a new revision with either, so
+	// that nobody puts the old draw back. Tickets and admissions of the
 	// earlier epoch are dead.
 	Restart(ctx context.Context) (epoch int64, err error)
 

@@ -48,7 +48,7 @@ func (l *Line) Configure(_ context.Context, p queue.Patch) (queue.Settings, erro
 			next.Seed, next.TicketsSHA256 = queue.NewSeed(), ""
 		}
 	}
-	l.stillListening(now) // until now, if it did not move
+	l.listenAnew(now) // also a pause between two sweeps counts
 	next.Revision = l.nextRevision(now)
 	l.settings = next
 	return l.settings, nil

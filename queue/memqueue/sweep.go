@@ -38,7 +38,7 @@ func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
 	if now-l.swept > unswept.Microseconds() {
 		l.listening = now
 	}
-	l.stillListening(now)
+	l.listenAnew(now)
 	l.swept = now
 	for _, subject := range heard {
 		if h := l.holders[subject]; h != nil {
@@ -54,9 +54,9 @@ func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
 	return s, nil
 }
 
-// stillListening counts silence from now on if the line does not move: who
-// waits in front of a closed door may look away.
-func (l *Line) stillListening(now int64) {
+// listenAnew counts silence from now on if the line does not move: who waits in
+// front of a closed door may look away.
+func (l *Line) listenAnew(now int64) {
 	if !l.moving(now) {
 		l.listening = now
 	}

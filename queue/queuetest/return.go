@@ -33,9 +33,7 @@ func testReturn(t *testing.T, impl Implementation) {
 		{name: "away", poll: queue.Waiting, position: 2,
 			happens: func(f *fixture, v queue.Ticket) {
 				f.wantPosition(v, 2)
-				if err := f.markAway([]string{v.Subject}); err != nil {
-					f.Fatal(err)
-				}
+				f.markAway([]string{v.Subject}, "front", "behind")
 				if s := f.snapshot(); s.Waiting != 2 || s.Away != 1 {
 					f.Fatalf("away: %+v", s)
 				}
@@ -63,9 +61,7 @@ func testReturn(t *testing.T, impl Implementation) {
 		{name: "removed while away", poll: queue.Removed, enterCreates: true,
 			happens: func(f *fixture, v queue.Ticket) {
 				f.wantPosition(v, 2)
-				if err := f.markAway([]string{v.Subject}); err != nil {
-					f.Fatal(err)
-				}
+				f.markAway([]string{v.Subject}, "front", "behind")
 				if found, err := f.line.Remove(f.ctx, v.Subject); err != nil || !found {
 					f.Fatal(found, err)
 				}
@@ -112,12 +108,14 @@ func testReturn(t *testing.T, impl Implementation) {
 	}
 	for _, tt := range tests {
 		f := open(t, impl, opts)
+		f.snapshot() // the line is older than the first place
+		f.wait(2 * time.Millisecond)
 		front := f.enter("front", nil).Ticket
 		// A place between two others that the store has never seen: as if the
 		// ticket had been signed before the store lost its memory.
 		f.wait(time.Millisecond)
 		f.enter("behind", nil)
-		old := queue.Ticket{Line: f.line.ID(), Epoch: front.Epoch, Subject: "visitor", ID: queue.NewID(), Place: front.Place + 1}
+		old := f.ticket("visitor", front.Epoch, front.Place+1)
 		tt.happens(f, old)
 
 		s, err := f.line.Standing(f.ctx, old)
@@ -163,10 +161,13 @@ func testTwoTickets(t *testing.T, impl Implementation) {
 	}{{"the earlier polls first", true}, {"the later polls first", false}} {
 		opts := options()
 		f := open(t, impl, opts)
+		f.snapshot() // the line is older than the places below
+		f.wait(2 * time.Millisecond)
 		base := f.enter("somebody", nil).Ticket
-		earlier := queue.Ticket{Line: f.line.ID(), Epoch: base.Epoch, Subject: "twice", ID: "earlier", Place: base.Place - 20}
-		later := queue.Ticket{Line: f.line.ID(), Epoch: base.Epoch, Subject: "twice", ID: "later", Place: base.Place - 10}
-		latest := queue.Ticket{Line: f.line.ID(), Epoch: base.Epoch, Subject: "twice", ID: "latest", Place: base.Place + 10}
+		earlier := f.ticket("twice", base.Epoch, base.Place-20)
+		later := f.ticket("twice", base.Epoch, base.Place-10)
+		latest := f.ticket("twice", base.Epoch, base.Place+10)
+		earlier.ID, later.ID, latest.ID = "earlier", "later", "latest"
 		order := []queue.Ticket{latest, later, earlier}
 		if tt.earlierFirst {
 			order = []queue.Ticket{earlier, later, latest}
@@ -340,7 +341,7 @@ func testRestart(t *testing.T, impl Implementation) {
 	}
 	// A later epoch than the store's proves that the store forgot: it is
 	// adopted, and what was given out under the lower one is dead.
-	later := queue.Ticket{Line: f.line.ID(), Epoch: epoch + 1000, Subject: "later", ID: queue.NewID(), Place: fresh.Ticket.Place - 1}
+	later := f.ticket("later", epoch+1000, fresh.Ticket.Place-1)
 	f.wantPosition(later, 1)
 	if s := f.snapshot(); s.Epoch != epoch+1000 || s.Waiting != 1 {
 		t.Fatalf("after adopting an epoch: %+v", s)

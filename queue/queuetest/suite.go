@@ -63,11 +63,13 @@ func Run(t *testing.T, impl Implementation) {
 	}
 }
 
-// options are the defaults with a short tick, so that real clocks wait little.
+// options are the defaults with short times, so that real clocks wait little.
 func options() queue.Options {
 	o := queue.DefaultOptions()
 	o.Tick = 20 * time.Millisecond
 	o.Jitter = 0
+	o.Grace = 100 * time.Millisecond
+	o.RecoveryHold = 150 * time.Millisecond
 	return o
 }
 
@@ -203,5 +205,33 @@ func (f *fixture) until(what string, done func() bool) {
 
 func ptr[T any](v T) *T { return &v }
 
-// markAway has the line take subjects out of the order for their silence.
-func (f *fixture) markAway([]string) error { f.Fatal("STUB"); return nil }
+// ticket is one that was given out at a place, in an epoch, before the store lost
+// its memory.
+func (f *fixture) ticket(subject string, epoch, place int64) queue.Ticket {
+	return queue.Ticket{
+		Line: f.line.ID(), Epoch: epoch, Subject: subject, ID: queue.NewID(), Place: place, EnteredAt: queue.EnteredAt(place),
+	}
+}
+
+func (f *fixture) sweep(heard ...string) queue.Swept {
+	f.Helper()
+	s, err := f.line.Sweep(f.ctx, heard)
+	if err != nil {
+		f.Fatalf("Sweep: %v", err)
+	}
+	return s
+}
+
+// markAway has the line take subjects out of the order for their silence, while
+// the others are heard.
+func (f *fixture) markAway(silent []string, others ...string) {
+	f.Helper()
+	var gone int64
+	f.until("away", func() bool {
+		gone += f.sweep(others...).Away
+		return gone >= int64(len(silent))
+	})
+	if gone > int64(len(silent)) {
+		f.Fatalf("%d are away, want %d", gone, len(silent))
+	}
+}
