@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,10 +18,6 @@ import (
 	"sluice/web"
 )
 
-// watchEvery is how old the view of a line gets: well below the second within
-// which an operator's change must be obeyed everywhere.
-const watchEvery = 250 * time.Millisecond
-
 // startTimeout bounds what happens before the first request: reaching the
 // stores, migrating, the first look at the line.
 const startTimeout = time.Minute
@@ -35,7 +32,7 @@ type app struct {
 	lineLoops     []loop
 	orderLoops    []loop
 	lineStore     string // for the banner
-	orderStore    string
+	orderStore    string // likewise
 
 	closers []closer // run last in, first out
 }
@@ -67,21 +64,28 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
-	line, err := a.openLine(ctx)
+	store, err := a.openLineStore(ctx)
 	if err != nil {
 		return nil, err
 	}
+	a.lineStore = store.name
 	var service *orders.Service
 	if cfg.Role != configs.RoleQueue {
 		if service, err = a.openOrders(ctx); err != nil {
 			return nil, err
 		}
-		a.reportCompletions(service, line.Line)
 	}
-	if cfg.Role != configs.RoleOrders {
-		a.lineLoops = append(a.lineLoops, admission.NewTicker(line.Line, a.rate(), cfg.Line.Tick, log).Run)
+	lines := newLineSet(cfg, store, log)
+	controller := a.newController(store, lines, service)
+	if err := lines.openAll(ctx); err != nil {
+		return nil, err
 	}
-	return a, a.openServer(secrets, line, service)
+	if service != nil {
+		a.reportCompletions(service, lines)
+	}
+	// The lines before the controller: its first round needs them.
+	a.lineLoops = append(a.lineLoops, lines.Run, controller.Run)
+	return a, a.openServer(secrets, lines, controller, service)
 }
 
 // listen takes the addresses, so that port 0 has a number before anyone serves.
@@ -98,47 +102,52 @@ func (a *app) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// openLine opens the line and takes the first look at it, so that the first
-// request already knows its epoch and its clock.
-func (a *app) openLine(ctx context.Context) (web.Line, error) {
-	line, err := a.newLine(ctx)
-	if err != nil {
-		return web.Line{}, err
+// newController makes what works out the rates of the lines, and lets the lines
+// use it.
+func (a *app) newController(store *lineStore, lines *lineSet, service *orders.Service) *admission.Controller {
+	cfg := admission.ControllerConfig{
+		Register: store.register, Process: processName(), Queue: a.cfg.Role != configs.RoleOrders,
+		Lines: lines.watches, Log: a.log,
 	}
-	watch := queue.NewWatch(line, watchEvery, a.log)
-	if err := watch.Refresh(ctx); err != nil {
-		return web.Line{}, fmt.Errorf("the first look at the line: %w", err)
+	if service != nil {
+		cfg.Pool = orderPool(service, a.firstCapacity(), a.cfg.Orders.WaitTarget)
 	}
-	keeper := queue.NewKeeper(a.rememberedLine(), watch, nil, a.log)
-	a.lineLoops = append(a.lineLoops, watch.Run, keeper.Run)
-	return web.Line{Line: line, Watch: watch, Keep: keeper.Keep}, nil
+	controller := admission.NewController(cfg)
+	lines.rate = func(string) admission.Rater { return admission.Fixed(a.firstCapacity()) }
+	lines.queues = func() int { return controller.Overview().Queues }
+	return controller
 }
 
-// rate is the first guess, until there is a measured one: at most what a line
-// can be asked for.
-func (a *app) rate() admission.Rater {
+// processName is unique to this start of the process, and tells an operator which
+// one it is.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), rand.Text()[:6])
+}
+
+// firstCapacity is the first guess of what this process can do, until it is
+// measured, in orders per second: at most what a line can be asked for.
+func (a *app) firstCapacity() float64 {
 	if a.cfg.Line.InitialRate > 0 {
-		return admission.Fixed(a.cfg.Line.InitialRate)
+		return a.cfg.Line.InitialRate
 	}
 	guess := admission.FirstGuess(a.cfg.Orders.Workers, a.cfg.Orders.AssumedTime, a.cfg.Admission.Margin)
-	return admission.Fixed(min(guess, queue.MaxRate))
+	return min(guess, queue.MaxRate)
 }
 
-// reportCompletions tells the line which admissions became orders.
-func (a *app) reportCompletions(service *orders.Service, line queue.Line) {
-	find := func(id string) queue.Line {
-		if id != line.ID() {
-			return nil
-		}
-		return line
-	}
-	completions := admission.NewCompletions(find, a.log)
+// reportCompletions tells the lines which admissions have come to order, and which
+// became orders.
+func (a *app) reportCompletions(service *orders.Service, lines *lineSet) {
+	completions := admission.NewCompletions(lines.line, a.log)
 	service.OnArrived(func(b orders.Buyer) { completions.Arrived(b.Line, b.Visitor, b.TokenID) })
 	service.OnCommitted(func(b orders.Buyer) { completions.Committed(b.Line, b.Visitor, b.TokenID) })
 	a.lineLoops = append(a.lineLoops, completions.Run)
 }
 
-func (a *app) openServer(secrets [][]byte, line web.Line, service *orders.Service) error {
+func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission.Controller, service *orders.Service) error {
 	tickets, err := queue.NewTickets(secrets, a.cfg.Line.TicketTTL)
 	if err != nil {
 		return err
@@ -147,20 +156,25 @@ func (a *app) openServer(secrets [][]byte, line web.Line, service *orders.Servic
 	if err != nil {
 		return err
 	}
-	a.server, err = web.New(web.Config{
+	cfg := web.Config{
 		Role:           a.cfg.Role,
-		Lines:          web.NewLines(line),
+		Lines:          lines.served,
+		Create:         lines.create,
 		Tickets:        tickets,
 		Tokens:         tokens,
 		Orders:         service,
-		PollBudget:     func(string) float64 { return a.cfg.Line.PollBudget },
+		PollBudget:     lines.pollBudget,
 		FollowupTTL:    a.cfg.Orders.FollowupTTL,
 		AdminListen:    a.cfg.Admin.Listen,
 		AdminToken:     string(a.cfg.Admin.Token),
 		AdminHosts:     a.cfg.Admin.Hosts,
 		AccessLogEvery: a.cfg.Log.AccessEvery,
 		Log:            a.log,
-	})
+	}
+	if a.cfg.Role != configs.RoleOrders {
+		cfg.Overview = controller.Overview
+	}
+	a.server, err = web.New(cfg)
 	return err
 }
 

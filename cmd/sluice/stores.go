@@ -4,37 +4,50 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"sluice/admission"
+	"sluice/admission/redisregister"
 	"sluice/configs"
 	"sluice/orders"
 	"sluice/orders/sqlstore"
 	"sluice/queue"
 	"sluice/queue/memqueue"
 	"sluice/queue/redisqueue"
-	"sluice/web"
 )
 
-// newLine makes the line of this process, or joins the one on Redis, with what
-// this process remembers of it.
-func (a *app) newLine(ctx context.Context) (queue.Line, error) {
-	opts := lineOptions(a.cfg.Line)
-	remembered, ok, err := queue.Recall(a.rememberedLine())
-	if err != nil && a.cfg.Redis == "" {
-		return nil, err
-	}
-	if err != nil { // Redis has the truth, unless it loses it in this moment
-		a.log.Warn("what this process remembers of the line cannot be read", "error", err)
-	}
-	if ok {
-		opts.Known = &remembered
-	}
+// lineStore is where the lines of this process live, and where it keeps what it
+// remembers of them.
+type lineStore struct {
+	name      string // for the banner
+	directory queue.Directory
+	newLine   func(id string, opts queue.Options) (queue.Line, error)
+	register  admission.Register
+
+	data string // folder
+	// suffix ends the names of the files of this store. What was said to a line
+	// elsewhere, say when trying things out without Redis, must not reach the line
+	// of the sale.
+	suffix string
+	// onlyHome is true if nothing but these files outlives the process.
+	onlyHome bool
+}
+
+// openLineStore reaches for Redis, or makes a home in the process.
+func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 	if a.cfg.Redis == "" {
-		a.lineStore = "in this process (it ends with it)"
-		return memqueue.New(web.DefaultLine, opts)
+		s := &lineStore{
+			name: "in this process (it ends with it)", data: a.cfg.Data, suffix: "-embedded.json", onlyHome: true,
+			newLine:  func(id string, opts queue.Options) (queue.Line, error) { return memqueue.New(id, opts) },
+			register: admission.NewLocalRegister(),
+		}
+		s.directory = folder{s}
+		return s, nil
 	}
-	a.lineStore = a.cfg.Redis.String()
 	client, err := redisqueue.Dial(string(a.cfg.Redis))
 	if err != nil {
 		return nil, err
@@ -43,35 +56,105 @@ func (a *app) newLine(ctx context.Context) (queue.Line, error) {
 	if err := redisqueue.Check(ctx, client); err != nil {
 		return nil, fmt.Errorf("using Redis at %s: %w", a.cfg.Redis, err)
 	}
-	return redisqueue.New(client, web.DefaultLine, opts)
-}
-
-// rememberedLine is the file for what must outlive this process. It is of one
-// store: what was said to a line elsewhere, say when trying things out without
-// Redis, must not reach the line of the sale.
-func (a *app) rememberedLine() string {
-	store := "embedded"
-	if a.cfg.Redis != "" {
-		_, address, _ := strings.Cut(string(a.cfg.Redis), "://")
-		if at := strings.LastIndex(address, "@"); at >= 0 {
-			address = address[at+1:] // whoever logs in, it is the same line
-		}
-		store = fmt.Sprintf("redis-%x", sha256.Sum256([]byte(address)))[:len("redis-")+12]
+	_, address, _ := strings.Cut(string(a.cfg.Redis), "://")
+	if at := strings.LastIndex(address, "@"); at >= 0 {
+		address = address[at+1:] // whoever logs in, it is the same line
 	}
-	return filepath.Join(a.cfg.Data, "line-"+web.DefaultLine+"-"+store+".json")
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(address)))
+	return &lineStore{
+		name: a.cfg.Redis.String(), data: a.cfg.Data, suffix: "-redis-" + hash[:12] + ".json",
+		directory: redisDirectory{client},
+		newLine:   func(id string, opts queue.Options) (queue.Line, error) { return redisqueue.New(client, id, opts) },
+		register:  redisregister.New(client, redisregister.Key),
+	}, nil
 }
 
-func lineOptions(c configs.Line) queue.Options {
+const rememberedPrefix = "line-"
+
+// path is the file for what must outlive this process of a line.
+func (s *lineStore) path(id string) string {
+	return filepath.Join(s.data, rememberedPrefix+id+s.suffix)
+}
+
+// remembered are the ids of the lines that this process remembers, sorted.
+func (s *lineStore) remembered() ([]string, error) {
+	files, err := os.ReadDir(s.data)
+	if err != nil {
+		return nil, fmt.Errorf("looking for lines: %w", err)
+	}
+	var ids []string
+	for _, file := range files {
+		id, isLine := strings.CutPrefix(file.Name(), rememberedPrefix)
+		id, isOurs := strings.CutSuffix(id, s.suffix)
+		if isLine && isOurs && queue.ValidID(id) && file.Type().IsRegular() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// recall is what this process remembers of a line; nil if nothing.
+func (s *lineStore) recall(id string, log *slog.Logger) (*queue.Remembered, error) {
+	known, ok, err := queue.Recall(s.path(id))
+	if err != nil && s.onlyHome {
+		return nil, err
+	}
+	if err != nil { // Redis has the truth, unless it loses it in this moment
+		log.Warn("what this process remembers of the line cannot be read", "line", id, "error", err)
+	}
+	if !ok {
+		return nil, nil
+	}
+	return &known, nil
+}
+
+// folder is the directory of the embedded lines: each is there as long as the
+// file that its keeper writes.
+type folder struct{ store *lineStore }
+
+// Lines implements [queue.Directory].
+func (f folder) Lines(context.Context) ([]string, error) { return f.store.remembered() }
+
+// Add implements [queue.Directory].
+func (f folder) Add(context.Context, ...string) error { return nil }
+
+// lineOptions are what a line is made with: every line's, and what the
+// configuration says of this one.
+func lineOptions(c configs.Config, id string) queue.Options {
 	opts := queue.DefaultOptions()
-	opts.Tick = c.Tick
-	opts.Jitter = c.Jitter
-	opts.AdmissionTTL = c.AdmissionTTL
-	opts.TicketTTL = c.TicketTTL
-	opts.KeepPlace = c.KeepPlace
-	opts.RecoveryHold = c.RecoveryHold
-	opts.Initial.MaxLength = c.MaxLength
-	opts.Initial.MaxActive = c.MaxActive
+	opts.Tick = c.Line.Tick
+	opts.Jitter = c.Line.Jitter
+	opts.AdmissionTTL = c.Line.AdmissionTTL
+	opts.TicketTTL = c.Line.TicketTTL
+	opts.KeepPlace = c.Line.KeepPlace
+	opts.RecoveryHold = c.Line.RecoveryHold
+	opts.Initial.MaxLength = c.Line.MaxLength
+	opts.Initial.MaxActive = c.Line.MaxActive
+	if first := c.Lines[id]; first != nil {
+		opts.Initial = opts.Initial.Apply(firstPatch(first))
+	}
 	return opts
+}
+
+func firstPatch(s *configs.FirstSettings) queue.Patch {
+	p := queue.Patch{
+		Paused: s.Paused, Message: s.Message, Mode: (*queue.Mode)(s.Mode), MaxActive: s.MaxActive, MaxLength: s.MaxLength,
+		SoldOut: s.SoldOut, Weight: s.Weight,
+	}
+	if s.RateOverride != nil {
+		p.RateOverride = &s.RateOverride
+	}
+	if s.PollBudget != nil {
+		p.PollBudget = &s.PollBudget
+	}
+	if s.OpensAt != nil {
+		p.OpensAt = &s.OpensAt
+	}
+	if s.ClosesAt != nil {
+		p.ClosesAt = &s.ClosesAt
+	}
+	return p
 }
 
 func orderOptions(c configs.Orders) orders.Options {
