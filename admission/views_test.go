@@ -1,0 +1,96 @@
+package admission
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/queue"
+)
+
+func TestALineWaitsWhereSomebodyCouldBeLetIn(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	before, after := at.Add(-time.Second), at.Add(time.Second)
+	for name, c := range map[string]struct {
+		change func(*queue.Snapshot)
+		want   bool
+	}{
+		"open":         {func(*queue.Snapshot) {}, true},
+		"nobody":       {func(s *queue.Snapshot) { s.Waiting = 0 }, false},
+		"paused":       {func(s *queue.Snapshot) { s.Settings.Paused = true }, false},
+		"passthrough":  {func(s *queue.Snapshot) { s.Settings.Mode = queue.ModePassthrough }, false},
+		"recovering":   {func(s *queue.Snapshot) { s.HoldUntil = after }, false},
+		"recovered":    {func(s *queue.Snapshot) { s.HoldUntil = before }, true},
+		"not open yet": {func(s *queue.Snapshot) { s.Settings.OpensAt = &after }, false},
+		"opened":       {func(s *queue.Snapshot) { s.Settings.OpensAt = &before }, true},
+		"closed":       {func(s *queue.Snapshot) { s.Settings.ClosesAt = &before }, false},
+	} {
+		s := queue.Snapshot{At: at, Waiting: 3, Settings: queue.Settings{Mode: queue.ModeNormal, Weight: 4}}
+		c.change(&s)
+		if got := lineState(s, 0); got.Waits != c.want || got.Weight != 4 || !got.At.Equal(at) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestALineIsFullUnlessMoreWouldBeInVain(t *testing.T) {
+	for by, want := range map[queue.LimitedBy]bool{
+		"": true, queue.LimitedByCapacity: true, queue.LimitedByBacklog: true, queue.LimitedByOverride: true,
+		queue.LimitedByPaused: true, queue.LimitedBySchedule: true, queue.LimitedByRecovering: true,
+		queue.LimitedByNoOneWaits: false, queue.LimitedByMaxActive: false,
+	} {
+		if got := lineState(queue.Snapshot{LimitedBy: by}, 0).Full; got != want {
+			t.Errorf("limited by %q: full %v", by, got)
+		}
+	}
+}
+
+func TestDemandIsWhatWasUsedBetweenRounds(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var d demand
+	for i, c := range []struct {
+		after    time.Duration
+		epoch    int64
+		admitted int64
+		want     float64
+	}{
+		{0, 0, 500, 0}, // who comes late knows nothing of before
+		{time.Second, 0, 530, 30},
+		{1100 * time.Millisecond, 0, 530, 30}, // too soon to say more
+		{2 * time.Second, 0, 600, 70},
+		{4 * time.Second, 0, 600, 0},
+		{5 * time.Second, 0, 700, 100},
+		{6 * time.Second, 9, 5, 0}, // a new epoch counts from the beginning
+		{7 * time.Second, 9, 15, 10},
+		{8 * time.Second, 9, 3, 0}, // a store that lost its memory likewise
+		{9 * time.Second, 9, 4, 1},
+	} {
+		d = d.observe(queue.Snapshot{Epoch: c.epoch, Admitted: c.admitted, At: start.Add(c.after), Created: start})
+		if d.perSec != c.want {
+			t.Errorf("reading %d: %g/s, want %g", i, d.perSec, c.want)
+		}
+	}
+}
+
+// Nobody knows whether anyone could be let in on a line that was not seen lately.
+func TestAnOldViewDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := queue.NewWatch(crowded(t, "sale", 10), time.Second, noLog)
+		c := NewController(ControllerConfig{Register: NewLocalRegister(), Log: noLog,
+			Lines: func() map[string]*queue.Watch { return map[string]*queue.Watch{"sale": w} }})
+		if n := len(c.lines()); n != 0 {
+			t.Error("a line that was never seen counts")
+		}
+		if err := w.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(viewStands)
+		if n := len(c.lines()); n != 1 {
+			t.Error("a line that was seen 3 s ago does not count")
+		}
+		time.Sleep(time.Millisecond)
+		if n := len(c.lines()); n != 0 {
+			t.Error("a line that was not seen for more than 3 s counts")
+		}
+	})
+}
