@@ -38,3 +38,11 @@ func TestMissingServerIsNoted(t *testing.T) {
 		t.Fatalf("note %q, %v", text, err)
 	}
 }
+
+func TestOwnRedisIsEmptyAndOfTheTest(t *testing.T) {
+	t.Parallel()
+	one, other := OwnRedis(t), OwnRedis(t)
+	if one == other {
+		t.Errorf("both are %s", one)
+	}
+}
