@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"time"
 
 	"sluice/queue"
@@ -13,6 +14,9 @@ type Measurement struct {
 	// Workers is how many units of work can run at once, Busy how many do, Backlog
 	// how many wait for a worker.
 	Workers, Busy, Backlog int
+	// Running is how many units of work the busy workers have in hand: with group
+	// commit more than Busy. 0 stands for one each.
+	Running int
 	// Completed counts units of work that ran to their end.
 	Completed int64
 	// BusyTime is the time all workers together have been at work.
@@ -28,7 +32,8 @@ type LawSettings struct {
 }
 
 // LawState is what the law remembers from one measurement to the next. The zero
-// value is the state before the first.
+// value is the state before the first. It holds no pointers: a copy is a state of
+// its own.
 type LawState struct {
 	// Capacity is the finding, in orders per second, and Reason what it rests on.
 	Capacity float64
@@ -37,7 +42,8 @@ type LawState struct {
 	// that was used, both over the law's window.
 	Throughput, Utilisation float64
 
-	window []Measurement // STUB
+	past  [readings]Measurement // oldest first
+	count int                   // how many of past are filled
 }
 
 // LawReason is what a capacity rests on.
@@ -51,10 +57,164 @@ const (
 	ReasonIdle     LawReason = "idle"        // no samples: the last figure stands
 )
 
-// Next is the control law of one pool: a pure function.
+const (
+	// window is how far back the law looks: long enough that a pool of ten workers
+	// at a second each has finished ten rounds.
+	window = 10 * time.Second
+	// spacing keeps the window in few readings, however often the law is asked.
+	spacing  = 900 * time.Millisecond
+	readings = int(window/spacing) + 2
+
+	// saturated is the utilisation from which a pool counts as busy all the time.
+	saturated = 0.98
+	// headroom is how far above the workers' pace the law looks for more. The pace
+	// of free workers is only a hint: with group commit it rises under load, with a
+	// database that contends it falls.
+	headroom = 1.2
+	// stretch is how many times what was lately done the capacity may become: it
+	// grows only while what it allows is used (as TCP's congestion window does, RFC
+	// 2861), and orders follow their admissions by some doublings.
+	stretch = 8
+	// leastCapacity keeps a trickle of orders coming to a pool that finished none,
+	// or nobody would ever find out that it works again.
+	leastCapacity = 0.2
+)
+
+// Next is the control law of one pool: a pure function. It may be asked at any
+// interval; once a second is meant.
+//
+// A pool whose workers are all busy, or that has a backlog, shows what it can do:
+// the orders it finishes per second. One with free workers shows only that it can
+// do more; how much more is found by slow start (Jacobson 1988): the capacity
+// doubles every second until the workers are busy, but not beyond what their pace
+// promises. A pool that finished nothing says nothing, and the last figure stands.
 func Next(s LawState, m Measurement, set LawSettings) LawState {
-	s.Capacity, s.Reason = set.First, ReasonFirst // STUB
+	if s.count == 0 || m.Completed < s.past[s.count-1].Completed {
+		s = LawState{Capacity: finite(set.First), Reason: ReasonFirst}
+		s.keep(m)
+		return s
+	}
+	last := s.past[s.count-1]
+	step := m.At.Sub(last.At).Seconds()
+	if step <= 0 {
+		return s
+	}
+	s.read(m)
+	switch {
+	case m.Backlog > 0 || utilisation(last, m) >= saturated:
+		s.Capacity, s.Reason = max(s.measured(m), leastCapacity), ReasonMeasured
+	case m.Completed > s.past[0].Completed:
+		s.Capacity, s.Reason = s.grown(m, step), ReasonGrowing
+	case s.Reason != ReasonFirst:
+		s.Reason = ReasonIdle
+	}
+	s.keep(m)
 	return s
+}
+
+// read fills in what the window shows.
+func (s *LawState) read(m Measurement) {
+	first := s.past[0]
+	s.Throughput = float64(m.Completed-first.Completed) / m.At.Sub(first.At).Seconds()
+	s.Utilisation = utilisation(first, m)
+}
+
+// measured is what busy workers finish per second.
+//
+// Orders that are begun together end together: ten workers at 1.3 s each finish
+// ten orders in one second and none in the next. So the figure is that of the whole
+// window, unless a shorter stretch up to now disproves it: within a time t a pool of
+// rate r with k orders in its hands finishes between r·t - k and r·t + k. That
+// follows a change within a second or two and never mistakes a lump for one.
+func (s *LawState) measured(m Measurement) float64 {
+	rate, low, high := 0.0, 0.0, math.Inf(1)
+	for i := s.count - 1; i >= 0; i-- {
+		past := s.past[i]
+		t := m.At.Sub(past.At).Seconds()
+		done := float64(m.Completed - past.Completed)
+		rate = done / t
+		slack := float64(max(m.inHand(), past.inHand()))
+		atLeast, atMost := (done-slack)/t, (done+slack)/t
+		if atLeast > high || atMost < low {
+			break // here it was another pool
+		}
+		rate, low, high = done/t, max(low, atLeast), min(high, atMost)
+	}
+	return min(max(rate, low), high)
+}
+
+// grown is the capacity of a pool with free workers, a step of so many seconds
+// after the last figure.
+func (s *LawState) grown(m Measurement, step float64) float64 {
+	pace := s.pace(m)
+	if pace == 0 {
+		return s.Capacity
+	}
+	bound := headroom * pace
+	if s.Capacity > bound { // slower than it was, seen by the few who order
+		return max(bound, s.Capacity*math.Exp2(-step))
+	}
+	return min(bound, s.Capacity*math.Exp2(step), max(s.Capacity, stretch*s.Throughput))
+}
+
+// pace is what the workers would finish per second if all were as fast as those at
+// work lately, over the shortest time that holds a few orders of each; 0 if the
+// window holds less than one of each.
+func (s *LawState) pace(m Measurement) float64 {
+	pace := 0.0
+	for i := s.count - 1; i >= 0; i-- {
+		done, busy := m.Completed-s.past[i].Completed, m.BusyTime-s.past[i].BusyTime
+		if done < int64(m.Workers) || busy <= 0 {
+			continue
+		}
+		pace = float64(done) / busy.Seconds() * float64(m.Workers)
+		if done >= 2*int64(m.Workers) {
+			break
+		}
+	}
+	return pace
+}
+
+// keep adds a reading to the window. Of readings that are close together the latest
+// stands for all, but the one before stays, so that time passes.
+func (s *LawState) keep(m Measurement) {
+	for s.count > 1 && m.At.Sub(s.past[1].At) >= window {
+		s.drop(0)
+	}
+	if s.count > 1 && m.At.Sub(s.past[s.count-2].At) < spacing {
+		s.count--
+	}
+	if s.count == readings {
+		s.drop(0)
+	}
+	s.past[s.count] = m
+	s.count++
+}
+
+func (s *LawState) drop(i int) {
+	copy(s.past[i:], s.past[i+1:s.count])
+	s.count--
+	s.past[s.count] = Measurement{}
+}
+
+// inHand is how many units of work the workers have begun and not finished.
+func (m Measurement) inHand() int { return max(m.Busy, m.Running) }
+
+// utilisation is the share of the workers' time that was used between two readings.
+func utilisation(from, to Measurement) float64 {
+	available := to.At.Sub(from.At).Seconds() * float64(to.Workers)
+	if available <= 0 {
+		return 0
+	}
+	return min(1, max(0, (to.BusyTime-from.BusyTime).Seconds()/available))
+}
+
+// finite is x, or 0 for what is no rate.
+func finite(x float64) float64 {
+	if queue.ValidRate(x) != nil {
+		return 0
+	}
+	return x
 }
 
 // Rater tells how fast visitors may be let in, and what sets that bound. It is

@@ -1,0 +1,138 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/admission"
+)
+
+// pool is the order side of a process: workers, first come first served, with a
+// bounded backlog and a deadline, and its own control law.
+type pool struct {
+	p    *plant
+	spec Pool
+	name string
+
+	waiting   []float64 // since when, oldest first
+	busy      int
+	running   int
+	completed int64
+	busyTime  float64
+	busySince float64
+
+	state admission.LawState
+}
+
+func newPool(p *plant, spec Pool, i int) *pool {
+	if spec.Backlog == 0 {
+		spec.Backlog = 1000
+	}
+	if spec.Deadline == 0 {
+		spec.Deadline = 10
+	}
+	return &pool{p: p, spec: spec, name: fmt.Sprint("orders-", i+1)}
+}
+
+func (q *pool) up() bool {
+	return q.p.now >= q.spec.Joins && (q.spec.Dies == 0 || q.p.now < q.spec.Dies)
+}
+
+// take accepts an order or has no room for it.
+func (q *pool) take() bool {
+	q.expire()
+	switch {
+	case q.busy < q.spec.Workers:
+		q.p.record.began(q.p.now, 0)
+		q.work(1)
+	case len(q.waiting) >= q.spec.Backlog:
+		return false
+	default:
+		q.waiting = append(q.waiting, q.p.now)
+	}
+	return true
+}
+
+// expire refuses those who have waited too long.
+func (q *pool) expire() {
+	n := 0
+	for n < len(q.waiting) && q.p.now-q.waiting[n] > q.spec.Deadline {
+		q.p.retry()
+		n++
+	}
+	q.waiting = q.waiting[n:]
+}
+
+// work keeps a worker busy with a group of n orders and then with the next.
+func (q *pool) work(n int) {
+	q.advance()
+	q.busy++
+	q.running += n
+	q.p.at(q.p.now+q.spec.Time(q.p.rand, q.p.now, n), func() { q.done(n) })
+}
+
+func (q *pool) done(n int) {
+	q.advance()
+	q.busy--
+	q.running -= n
+	if !q.up() { // it died with them, and they are tried elsewhere
+		for range n {
+			q.p.retry()
+		}
+		return
+	}
+	q.completed += int64(n)
+	q.p.record.completed(q.p.now, n)
+	q.expire()
+	if len(q.waiting) == 0 {
+		return
+	}
+	group := min((len(q.waiting)+q.spec.Workers-1)/q.spec.Workers, max(1, q.spec.GroupCap))
+	for _, since := range q.waiting[:group] {
+		q.p.record.began(q.p.now, q.p.now-since)
+	}
+	q.waiting = q.waiting[group:]
+	q.work(group)
+}
+
+// advance adds up the time at work.
+func (q *pool) advance() {
+	q.busyTime += float64(q.busy) * (q.p.now - q.busySince)
+	q.p.record.busy(q.busySince, q.p.now, q.busy)
+	q.busySince = q.p.now
+}
+
+// round is what a process with an order side does once a second.
+func (q *pool) round() {
+	q.expire()
+	if !q.up() {
+		for range q.waiting {
+			q.p.retry()
+		}
+		q.waiting = nil
+		return
+	}
+	q.advance()
+	q.state = admission.Next(q.state, admission.Measurement{
+		At:        clock(q.p.now),
+		Workers:   q.spec.Workers,
+		Busy:      q.busy,
+		Running:   q.running,
+		Backlog:   len(q.waiting),
+		Completed: q.completed,
+		BusyTime:  time.Duration(q.busyTime * 1e9),
+	}, admission.LawSettings{
+		First:      admission.FirstGuess(q.spec.Workers, 200*time.Millisecond, 0.7),
+		WaitTarget: time.Duration(waitTarget * 1e9),
+	})
+	q.p.register[q.name] = admission.Report{
+		Process: q.name,
+		At:      clock(q.p.now),
+		Orders: &admission.OrdersReport{
+			Capacity:   q.state.Capacity,
+			Reason:     q.state.Reason,
+			WaitTarget: time.Duration(waitTarget * 1e9),
+			Backlog:    len(q.waiting),
+		},
+	}
+}
