@@ -14,6 +14,8 @@ type Measurement struct {
 	// Workers is how many units of work can run at once, Busy how many do, Backlog
 	// how many wait for a worker.
 	Workers, Busy, Backlog int
+	// BacklogLimit is the most that may wait; 0 is no limit.
+	BacklogLimit int
 	// Running is how many units of work the busy workers have in hand: with group
 	// commit more than Busy. 0 stands for one each.
 	Running int
@@ -100,9 +102,12 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 		return s
 	}
 	s.read(m)
+	rate := s.measured(m)
 	switch {
-	case m.Backlog > 0 || utilisation(last, m) >= saturated:
-		s.Capacity, s.Reason = max(s.measured(m), leastCapacity), ReasonMeasured
+	case float64(m.Backlog) > stock(rate, set.WaitTarget, m.BacklogLimit)/2:
+		s.Capacity, s.Reason = max(rate, leastCapacity), ReasonMeasured
+	case utilisation(last, m) >= saturated:
+		s.Capacity, s.Reason = max(min(headroom*rate, s.Capacity*math.Exp2(step)), leastCapacity), ReasonMeasured
 	case m.Completed > s.past[0].Completed:
 		s.Capacity, s.Reason = s.grown(m, step), ReasonGrowing
 	case s.Reason != ReasonFirst:
@@ -110,6 +115,17 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 	}
 	s.keep(m)
 	return s
+}
+
+// stock is how many orders should wait for a worker at a capacity: half of what
+// may, so that workers never run out of orders and waits stay within the target on
+// both sides of it.
+func stock(capacity float64, waitTarget time.Duration, limit int) float64 {
+	orders := capacity * max(0, waitTarget.Seconds()) / 2
+	if limit > 0 {
+		orders = min(orders, float64(limit)/2)
+	}
+	return orders
 }
 
 // read fills in what the window shows.

@@ -78,7 +78,7 @@ func ShareOut(reports []Report, lines map[string]LineState) Rates {
 		}
 		out.Capacity += r.Orders.Capacity
 		out.InPipe += float64(max(0, r.Orders.Backlog))
-		waiting += r.Orders.Capacity * max(0, r.Orders.WaitTarget.Seconds()) / 2
+		waiting += stock(r.Orders.Capacity, r.Orders.WaitTarget, r.Orders.BacklogLimit)
 	}
 	shares := claims(lines)
 	for _, c := range shares {

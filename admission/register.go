@@ -34,11 +34,13 @@ type OrdersReport struct {
 	Throughput  float64 `json:"throughput"`
 	Utilisation float64 `json:"utilisation"`
 
-	Workers   int   `json:"workers"`
-	Busy      int   `json:"busy"`
-	Backlog   int   `json:"backlog"`
-	Completed int64 `json:"completed"`
-	Refused   int64 `json:"refused"`
+	Workers int `json:"workers"`
+	Busy    int `json:"busy"`
+	Backlog int `json:"backlog"`
+	// BacklogLimit is the most that may wait; 0 is no limit.
+	BacklogLimit int   `json:"backlog_limit"`
+	Completed    int64 `json:"completed"`
+	Refused      int64 `json:"refused"`
 	// Work is how long orders took lately, Wait how long they waited for a worker.
 	Work Percentiles `json:"work"`
 	Wait Percentiles `json:"wait"`

@@ -103,6 +103,7 @@ type plant struct {
 	queue events
 	seq   int
 
+	returning int // refused, and about to try again
 	pools     []*pool
 	lines     []*line
 	instances []*instance
@@ -265,7 +266,11 @@ func (p *plant) order() {
 // retry sends the order of somebody refused again.
 func (p *plant) retry() {
 	p.record.refused(p.now)
-	p.at(p.now+retryAfter*(1+p.rand.Float64()/2), p.order)
+	p.returning++
+	p.at(p.now+retryAfter*(1+p.rand.Float64()/2), func() {
+		p.returning--
+		p.order()
+	})
 }
 
 // instance is a process that answers polls and works out the rates.

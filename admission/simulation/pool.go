@@ -114,13 +114,14 @@ func (q *pool) round() {
 	}
 	q.advance()
 	q.state = admission.Next(q.state, admission.Measurement{
-		At:        clock(q.p.now),
-		Workers:   q.spec.Workers,
-		Busy:      q.busy,
-		Running:   q.running,
-		Backlog:   len(q.waiting),
-		Completed: q.completed,
-		BusyTime:  time.Duration(q.busyTime * 1e9),
+		At:           clock(q.p.now),
+		Workers:      q.spec.Workers,
+		Busy:         q.busy,
+		Running:      q.running,
+		Backlog:      len(q.waiting),
+		BacklogLimit: q.spec.Backlog,
+		Completed:    q.completed,
+		BusyTime:     time.Duration(q.busyTime * 1e9),
 	}, admission.LawSettings{
 		First:      admission.FirstGuess(q.spec.Workers, 200*time.Millisecond, 0.7),
 		WaitTarget: time.Duration(waitTarget * 1e9),
@@ -129,10 +130,11 @@ func (q *pool) round() {
 		Process: q.name,
 		At:      clock(q.p.now),
 		Orders: &admission.OrdersReport{
-			Capacity:   q.state.Capacity,
-			Reason:     q.state.Reason,
-			WaitTarget: time.Duration(waitTarget * 1e9),
-			Backlog:    len(q.waiting),
+			Capacity:     q.state.Capacity,
+			Reason:       q.state.Reason,
+			WaitTarget:   time.Duration(waitTarget * 1e9),
+			Backlog:      len(q.waiting),
+			BacklogLimit: q.spec.Backlog,
 		},
 	}
 }

@@ -53,6 +53,7 @@ func (r *Run) busy(from, to float64, n int) {
 // note reads the backlog at the end of a second.
 func (p *plant) note() {
 	second := int(math.Round(p.now)) - 1
+	p.record.Backlog[second] = float64(p.returning)
 	for _, q := range p.pools {
 		q.expire()
 		q.advance()

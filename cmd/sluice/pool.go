@@ -20,13 +20,14 @@ func orderPool(service *orders.Service, first float64, waitTarget time.Duration)
 
 func measurement(s orders.PoolStats) admission.Measurement {
 	return admission.Measurement{
-		At: s.At, Workers: s.Workers, Busy: s.Busy, Backlog: s.Backlog, Completed: s.Completed, BusyTime: s.BusyTime,
+		At: s.At, Workers: s.Workers, Busy: s.Busy, Backlog: s.Backlog, BacklogLimit: s.BacklogLimit,
+		Completed: s.Completed, BusyTime: s.BusyTime,
 	}
 }
 
 // describe adds what the law does not look at.
 func describe(r *admission.OrdersReport, s orders.PoolStats) {
-	r.Refused = s.Refused
+	r.Refused, r.BacklogLimit = s.Refused, s.BacklogLimit
 	r.Work, r.Wait = percentiles(s.Work), percentiles(s.Wait)
 }
 
