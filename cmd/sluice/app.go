@@ -113,7 +113,7 @@ func (a *app) newController(store *lineStore, lines *lineSet, service *orders.Se
 		cfg.Pool = orderPool(service, a.firstCapacity(), a.cfg.Orders.WaitTarget)
 	}
 	controller := admission.NewController(cfg)
-	lines.rate = func(string) admission.Rater { return admission.Fixed(a.firstCapacity()) }
+	lines.rate = controller.Rater
 	lines.queues = func() int { return controller.Overview().Queues }
 	return controller
 }
