@@ -77,7 +77,7 @@ func (s *Server) lineFigures(l *line) (lineJSON, error) {
 		return lineJSON{}, err
 	}
 	return lineJSON{
-		Line: l.id, Epoch: v.Epoch, State: openState(v.Settings), Mode: string(v.Settings.Mode),
+		Line: l.id, Epoch: v.Epoch, State: l.state(v), Mode: string(v.Settings.Mode),
 		Paused: v.Settings.Paused, Message: v.Settings.Message, RateOverride: v.Settings.RateOverride,
 		MaxActive: v.Settings.MaxActive, MaxLength: v.Settings.MaxLength, SoldOut: v.Settings.SoldOut,
 		Revision: v.Settings.Revision,

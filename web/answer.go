@@ -1,6 +1,7 @@
 package web
 
 import (
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -30,6 +31,11 @@ func (s *Server) standingAnswer(c *fiber.Ctx, l *line, st queue.Standing, ticket
 	switch st.State {
 	case queue.Waiting:
 		b = s.appendWaiting(b, c, l, st)
+	case queue.Scheduled:
+		b = s.appendScheduled(b, c, l, st)
+	case queue.Closed:
+		view, _ := l.watch.View()
+		b = appendMessage(b, view.Settings)
 	case queue.Admitted:
 		token, err := s.cfg.Tokens.Mint(st.Admission)
 		if err != nil {
@@ -62,24 +68,83 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 	b = appendEstimate(b, e, ok)
 
 	poll := queue.PollAfter(st.Position, st.Length, e.Expected, s.cfg.PollBudget(l.id), rand.Float64())
-	b = append(b, `,"poll_after_ms":`...)
-	b = strconv.AppendInt(b, ceilMS(poll), 10)
-	c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(poll), 10))
+	b = appendPoll(b, c, poll)
+	l.heard(st.Ticket.Subject, st.Position, poll)
+	if r := reason(view); r != "" {
+		b = append(b, `,"reason":"`...)
+		b = append(b, r...)
+		b = append(b, '"')
+	}
+	b = appendMessage(b, view.Settings)
+	return l.appendTimes(b, st)
+}
 
+// appendScheduled tells somebody in the draw when the line opens, and nothing of
+// their place.
+func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
+	view, _ := l.watch.View()
+	var opensIn time.Duration
+	b = append(b, `,"opens_at":`...)
+	if at := view.Settings.OpensAt; at != nil {
+		opensIn = at.Sub(l.watch.Now())
+		b = appendTime(b, *at)
+	} else { // the line had a schedule a moment ago: ask again soon
+		b = append(b, `null`...)
+	}
+	b = append(b, `,"waiting":`...)
+	b = strconv.AppendInt(b, st.Length, 10)
+	poll := queue.PollScheduled(opensIn, st.Length, s.cfg.PollBudget(l.id), rand.Float64())
+	b = appendPoll(b, c, poll)
+	l.heard(st.Ticket.Subject, math.MaxInt64, poll) // nobody is near the head yet
+	b = appendMessage(b, view.Settings)
+	return l.appendTimes(b, st)
+}
+
+// heard notes that a visitor asked, and was told when to ask next.
+func (l *line) heard(subject string, position int64, told time.Duration) {
+	if l.attendance != nil {
+		l.attendance.Polled(subject, position, told)
+	}
+}
+
+// reason is why nothing moves, or why waiting may be in vain; empty without one.
+func reason(view queue.View) string {
 	switch {
 	case view.Settings.Paused:
-		b = append(b, `,"reason":"paused"`...)
+		return "paused"
+	case view.Recovering():
+		return "degraded"
 	case view.Settings.SoldOut:
-		b = append(b, `,"reason":"sold_out"`...)
+		return "sold_out"
 	}
-	if view.Settings.Message != "" {
-		b = append(b, `,"message":`...)
-		b = appendString(b, view.Settings.Message)
+	return ""
+}
+
+// appendPoll tells when to ask next, in the body and in the header.
+func appendPoll(b []byte, c *fiber.Ctx, poll time.Duration) []byte {
+	c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(poll), 10))
+	b = append(b, `,"poll_after_ms":`...)
+	return strconv.AppendInt(b, ceilMS(poll), 10)
+}
+
+func appendMessage(b []byte, s queue.Settings) []byte {
+	if s.Message == "" {
+		return b
 	}
-	b = append(b, `,"entered_at":"`...)
-	b = time.UnixMicro(st.Ticket.Place).UTC().AppendFormat(b, wireTime)
-	b = append(b, `","server_time":"`...)
-	b = l.watch.Now().UTC().AppendFormat(b, wireTime)
+	b = append(b, `,"message":`...)
+	return appendString(b, s.Message)
+}
+
+func (l *line) appendTimes(b []byte, st queue.Standing) []byte {
+	b = append(b, `,"entered_at":`...)
+	b = appendTime(b, st.Ticket.EnteredAt)
+	b = append(b, `,"server_time":`...)
+	return appendTime(b, l.watch.Now())
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	b = append(b, '"')
+	b = t.UTC().AppendFormat(b, wireTime)
 	return append(b, '"')
 }
 

@@ -37,6 +37,9 @@ var (
 	errCoupon         = errors.New("web: coupons are not taken yet")
 )
 
+// ErrTooManyLines is what Config.Create says when there may be no more lines.
+var ErrTooManyLines = errors.New("web: too many lines")
+
 // problem is what an error means on the wire. detail is for those who call the
 // API; retry, where set, is when trying again makes sense. routine is a 503
 // that a crowd or a stop explains: nothing is broken that should be logged.
@@ -79,6 +82,9 @@ var problems = []problem{
 
 	{err: orders.ErrSoldOut, status: 409, code: "sold_out", detail: "There is not enough left. The token is still good."},
 	{err: orders.ErrTokenSpent, status: 409, code: "token_spent", detail: "The token has made another order."},
+	{err: queue.ErrClosed, status: 409, code: "line_closed", detail: "The line has closed."},
+	{err: queue.ErrStarted, status: 409, code: "line_started", detail: "The line has started: its opening cannot be put off any more."},
+	{err: ErrTooManyLines, status: 409, code: "too_many_lines", detail: "There are as many lines as there may be."},
 	{err: errCoupon, status: 409, code: "coupon_invalid", detail: "The coupon code is not valid."},
 
 	{err: admission.ErrTokenTooEarly, status: 425, code: "token_too_early", detail: "The token is not usable yet.", retry: time.Second},

@@ -119,14 +119,25 @@ func (s *Server) leave(c *fiber.Ctx) error {
 
 // lineStatus is what everybody may know of a line.
 type lineStatus struct {
-	Line              string  `json:"line"`
-	State             string  `json:"state"`
-	Mode              string  `json:"mode"`
-	Waiting           int64   `json:"waiting"`
-	AdmittedPerSecond float64 `json:"admitted_per_second"`
-	LimitedBy         *string `json:"limited_by"`
-	EstimatedWaitMS   *int64  `json:"estimated_wait_ms"` // of a newcomer
-	Message           string  `json:"message"`
+	Line              string    `json:"line"`
+	State             string    `json:"state"`
+	Mode              string    `json:"mode"`
+	OpensAt           *string   `json:"opens_at"`
+	ClosesAt          *string   `json:"closes_at"`
+	Waiting           int64     `json:"waiting"`
+	AdmittedPerSecond float64   `json:"admitted_per_second"`
+	LimitedBy         *string   `json:"limited_by"`
+	EstimatedWaitMS   *int64    `json:"estimated_wait_ms"` // of a newcomer
+	Reason            *string   `json:"reason"`
+	Message           string    `json:"message"`
+	Draw              *drawJSON `json:"draw,omitempty"`
+}
+
+// drawJSON is a draw that anybody can check.
+type drawJSON struct {
+	SeedSHA256    string  `json:"seed_sha256"`
+	Seed          *string `json:"seed"`           // null before the opening
+	TicketsSHA256 *string `json:"tickets_sha256"` // null until it is fixed, after the opening
 }
 
 func (s *Server) status(c *fiber.Ctx) error {
@@ -138,22 +149,43 @@ func (s *Server) status(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	state := l.state(view)
 	status := lineStatus{
 		Line:              l.id,
-		State:             openState(view.Settings),
+		State:             state,
 		Mode:              string(view.Settings.Mode),
+		OpensAt:           optionalTime(view.Settings.OpensAt),
+		ClosesAt:          optionalTime(view.Settings.ClosesAt),
 		Waiting:           view.Waiting,
 		AdmittedPerSecond: round(view.Movement.PerSecond),
 		LimitedBy:         optional(string(view.LimitedBy)),
+		Reason:            optional(reason(view)),
 		Message:           view.Settings.Message,
+		Draw:              draw(view),
 	}
 	if e, ok := view.Estimate(view.Waiting + 1); ok {
 		status.EstimatedWaitMS = new(e.Expected.Milliseconds())
-	} else if view.Settings.Mode == queue.ModePassthrough && !view.Settings.Paused {
+	} else if view.Settings.Mode == queue.ModePassthrough && state == stateOpen && !view.Recovering() {
 		status.EstimatedWaitMS = new(int64)
 	}
 	c.Set(fiber.HeaderCacheControl, publicCache)
 	return reply(c, fiber.StatusOK, status)
+}
+
+// draw is what may be known of the line's draw; nil if it has none. Whether it
+// has opened is judged by the store's own time of the reading, never by this
+// process's idea of it, and by the opening alone: a line that was closed before
+// it opened may still be given another time, and its seed has to be a secret then.
+func draw(view queue.View) *drawJSON {
+	set := view.Settings
+	if set.Seed == "" {
+		return nil
+	}
+	d := &drawJSON{SeedSHA256: queue.HashSeed(set.Seed)}
+	if set.OpensAt == nil || !view.At.Before(*set.OpensAt) {
+		d.Seed, d.TicketsSHA256 = &set.Seed, optional(set.TicketsSHA256)
+	}
+	return d
 }
 
 // view is the line's live view; one that is too old counts as none.
@@ -165,11 +197,22 @@ func (l *line) view() (queue.View, error) {
 	return view, nil
 }
 
-func openState(s queue.Settings) string {
-	if s.Paused {
-		return "paused"
+// States of a line beside those of its schedule.
+const (
+	stateOpen   = string(queue.PhaseOpen)
+	statePaused = "paused"
+)
+
+// state is what the line does now. Its schedule comes first: a pause holds
+// nobody up who would not get in anyway.
+func (l *line) state(view queue.View) string {
+	if phase := view.Settings.Phase(l.watch.Now()); phase != queue.PhaseOpen {
+		return string(phase)
 	}
-	return "open"
+	if view.Settings.Paused {
+		return statePaused
+	}
+	return stateOpen
 }
 
 // round keeps two decimals: a measured rate has no more to say.
@@ -181,6 +224,14 @@ func optional(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+// optionalTime is null on the wire for a time that is not set.
+func optionalTime(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC().Format(wireTime))
 }
 
 // queueContext bounds a call of the line. Fiber's own context would not end
