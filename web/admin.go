@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -13,10 +14,15 @@ import (
 	"sluice/queue"
 )
 
+// createTimeout bounds the making of a line.
+const createTimeout = 5 * time.Second
+
 func (s *Server) routeAdminLines(r *router) {
 	r.get("/admin/api/lines", s.operator(s.listLines))
 	r.get("/admin/api/lines/:line", s.operator(s.readLine))
+	r.put("/admin/api/lines/:line", s.change(s.putLine))
 	r.patch("/admin/api/lines/:line", s.change(s.patchLine))
+	r.get("/admin/api/lines/:line/audit", s.operator(s.auditLine))
 	r.post("/admin/api/lines/:line/restart", s.change(s.restartLine))
 	r.delete("/admin/api/lines/:line/visitors/:id", s.change(s.removeVisitor))
 }
@@ -25,87 +31,6 @@ func (s *Server) routeAdminOrders(r *router) {
 	r.patch("/admin/api/orders", s.change(s.patchOrders))
 	r.get("/admin/api/orders/summary", s.operator(s.ordersSummary))
 	r.post("/admin/api/products", s.change(s.addProduct))
-}
-
-// lineJSON is every live figure of a line, as this instance sees it.
-type lineJSON struct {
-	Line              string    `json:"line"`
-	Epoch             int64     `json:"epoch"`
-	State             string    `json:"state"`
-	Mode              string    `json:"mode"`
-	Paused            bool      `json:"paused"`
-	Message           string    `json:"message"`
-	RateOverride      *float64  `json:"rate_override"`
-	MaxActive         int64     `json:"max_active"`
-	MaxLength         int64     `json:"max_length"`
-	SoldOut           bool      `json:"sold_out"`
-	Revision          int64     `json:"revision"`
-	Waiting           int64     `json:"waiting"`
-	Away              int64     `json:"away"`
-	Admitted          int64     `json:"admitted"`
-	Inside            int64     `json:"inside"`
-	Spent             int64     `json:"spent"`
-	Expired           int64     `json:"expired"`
-	DroppedPermits    float64   `json:"dropped_permits"`
-	Rate              float64   `json:"rate"`
-	LimitedBy         *string   `json:"limited_by"`
-	AdmittedPerSecond float64   `json:"admitted_per_second"`
-	Orders            *poolJSON `json:"orders"` // null where this process takes no orders
-	ServerTime        string    `json:"server_time"`
-}
-
-type poolJSON struct {
-	Workers     int         `json:"workers"`
-	Busy        int         `json:"busy"`
-	Backlog     int         `json:"backlog"`
-	Completed   int64       `json:"completed"`
-	Refused     int64       `json:"refused"`
-	WorkMS      latencyJSON `json:"work_ms"`
-	WaitMS      latencyJSON `json:"wait_ms"`
-	TestDelayMS int64       `json:"test_delay_ms"`
-}
-
-type latencyJSON struct {
-	P50 float64 `json:"p50"`
-	P95 float64 `json:"p95"`
-	P99 float64 `json:"p99"`
-}
-
-func (s *Server) lineFigures(l *line) (lineJSON, error) {
-	v, err := l.view()
-	if err != nil {
-		return lineJSON{}, err
-	}
-	return lineJSON{
-		Line: l.id, Epoch: v.Epoch, State: l.state(v), Mode: string(v.Settings.Mode),
-		Paused: v.Settings.Paused, Message: v.Settings.Message, RateOverride: v.Settings.RateOverride,
-		MaxActive: v.Settings.MaxActive, MaxLength: v.Settings.MaxLength, SoldOut: v.Settings.SoldOut,
-		Revision: v.Settings.Revision,
-		Waiting:  v.Waiting, Away: v.Away, Admitted: v.Admitted, Inside: v.Inside, Spent: v.Spent, Expired: v.Expired,
-		DroppedPermits: round(v.Dropped), Rate: round(v.Rate), LimitedBy: optional(string(v.LimitedBy)),
-		AdmittedPerSecond: round(v.Movement.PerSecond),
-		Orders:            s.poolFigures(),
-		ServerTime:        l.watch.Now().UTC().Format(wireTime),
-	}, nil
-}
-
-func (s *Server) poolFigures() *poolJSON {
-	if s.cfg.Orders == nil {
-		return nil
-	}
-	stats := s.cfg.Orders.PoolStats()
-	delay, _ := s.cfg.Orders.TestDelay()
-	return &poolJSON{
-		Workers: stats.Workers, Busy: stats.Busy, Backlog: stats.Backlog,
-		Completed: stats.Completed, Refused: stats.Refused,
-		WorkMS: latency(stats.Work), WaitMS: latency(stats.Wait),
-		TestDelayMS: delay.Milliseconds(),
-	}
-}
-
-func latency(l orders.Latency) latencyJSON {
-	ms := func(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
-	return latencyJSON{P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99)}
 }
 
 func (s *Server) listLines(c *fiber.Ctx) error {
@@ -127,40 +52,15 @@ func (s *Server) readLine(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.replyLine(c, l)
+	return s.replyLine(c, fiber.StatusOK, l)
 }
 
-func (s *Server) replyLine(c *fiber.Ctx, l *line) error {
+func (s *Server) replyLine(c *fiber.Ctx, status int, l *line) error {
 	figures, err := s.lineFigures(l)
 	if err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusOK, figures)
-}
-
-type patchRequest struct {
-	Paused       change[bool]       `json:"paused"`
-	Message      change[string]     `json:"message"`
-	Mode         change[queue.Mode] `json:"mode"`
-	RateOverride change[float64]    `json:"rate_override"`
-	MaxActive    change[int64]      `json:"max_active"`
-	MaxLength    change[int64]      `json:"max_length"`
-	SoldOut      change[bool]       `json:"sold_out"`
-}
-
-func (r patchRequest) patch() queue.Patch {
-	p := queue.Patch{
-		Paused:    r.Paused.or(false),
-		Message:   r.Message.or(""),
-		Mode:      r.Mode.or(queue.ModeNormal),
-		MaxActive: r.MaxActive.or(0),
-		MaxLength: r.MaxLength.or(0),
-		SoldOut:   r.SoldOut.or(false),
-	}
-	if r.RateOverride.set {
-		p.RateOverride = &r.RateOverride.value
-	}
-	return p
+	return reply(c, status, figures)
 }
 
 // patchLine changes what an operator may change while the line runs. All
@@ -174,13 +74,13 @@ func (s *Server) patchLine(c *fiber.Ctx) error {
 	if err := decode(c, &req); err != nil {
 		return err
 	}
-	patch := req.patch()
-	if err := patch.Validate(); err != nil {
-		return explain(errInvalidRequest, "%s", oneLine(err.Error()))
+	ctx, cancel := queueContext()
+	defer cancel()
+	patch, err := patchFor(ctx, l, req)
+	if err != nil {
+		return err
 	}
 	if patch != (queue.Patch{}) {
-		ctx, cancel := queueContext()
-		defer cancel()
 		if _, err := l.line.Configure(ctx, patch); err != nil {
 			return queueError("changing a line", err)
 		}
@@ -188,7 +88,42 @@ func (s *Server) patchLine(c *fiber.Ctx) error {
 			return err
 		}
 	}
-	return s.replyLine(c, l)
+	return s.replyLine(c, fiber.StatusOK, l)
+}
+
+// putLine creates a line, or changes the one that is there.
+func (s *Server) putLine(c *fiber.Ctx) error {
+	id := strings.Clone(c.Params("line"))
+	if s.cfg.Create == nil {
+		return errNotFound
+	}
+	if !queue.ValidID(id) {
+		return explain(errInvalidRequest, "A line's name is 1 to 32 of a-z, 0-9 and -.")
+	}
+	var req patchRequest
+	if len(bytes.TrimSpace(c.Request().Body())) > 0 {
+		if err := decode(c, &req); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
+	defer cancel()
+	patch, err := patchFor(ctx, s.lines.get(id), req)
+	if err != nil {
+		return err
+	}
+	created, err := s.cfg.Create(ctx, id, patch)
+	if err != nil {
+		return queueError("creating a line", err)
+	}
+	l, err := s.lineByID(id)
+	if err != nil {
+		return fmt.Errorf("web: the line %s was created and is not there", id)
+	}
+	if created {
+		return s.replyLine(c, fiber.StatusCreated, l)
+	}
+	return s.replyLine(c, fiber.StatusOK, l)
 }
 
 // restartLine begins a new epoch: the line is empty, and tickets and tokens that
@@ -209,7 +144,7 @@ func (s *Server) restartLine(c *fiber.Ctx) error {
 	if err := s.settled(ctx, l); err != nil {
 		return err
 	}
-	return s.replyLine(c, l)
+	return s.replyLine(c, fiber.StatusOK, l)
 }
 
 func (s *Server) removeVisitor(c *fiber.Ctx) error {

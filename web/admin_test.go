@@ -31,60 +31,6 @@ func TestLineFigures(t *testing.T) {
 	})
 }
 
-func TestPatchLine(t *testing.T) {
-	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
-		type line struct {
-			Paused       bool
-			Message      string
-			Mode         string
-			RateOverride *float64 `json:"rate_override"`
-			MaxActive    int64    `json:"max_active"`
-			MaxLength    int64    `json:"max_length"`
-			SoldOut      bool     `json:"sold_out"`
-			Revision     int64
-		}
-		patch := func(body string) (l line) {
-			t.Helper()
-			f.admin("PATCH", "/admin/api/lines/default", body, jsonType).want(200).into(&l)
-			return l
-		}
-		got := patch(`{"paused":true,"message":"Hello","mode":"passthrough","rate_override":12.5,"max_active":5,"max_length":7,"sold_out":true}`)
-		if !got.Paused || got.Message != "Hello" || got.Mode != "passthrough" || got.RateOverride == nil || *got.RateOverride != 12.5 ||
-			got.MaxActive != 5 || got.MaxLength != 7 || !got.SoldOut || got.Revision == 0 {
-			t.Errorf("%+v", got)
-		}
-		if same := patch(`{}`); same.Revision != got.Revision {
-			t.Error("an empty patch is a change")
-		}
-		if part := patch(`{"rate_override":0}`); part.RateOverride == nil || *part.RateOverride != 0 || part.MaxActive != 5 {
-			t.Errorf("%+v", part)
-		}
-		cleared := patch(`{"paused":null,"message":null,"mode":null,"rate_override":null,"max_active":null,"max_length":null,"sold_out":null}`)
-		if cleared.Revision <= got.Revision {
-			t.Error("the revision did not rise")
-		}
-		if cleared.Revision = 0; cleared != (line{Mode: "normal"}) {
-			t.Errorf("%+v", cleared)
-		}
-		for body, detail := range map[string]string{
-			"": "object", "{": "well-formed", `{"weight":1}`: `"/weight" is not known`, `{"paused":"yes"}`: `"/paused" must be true or false`,
-			`{"paused":1}`: "true or false", `{"message":1}`: "a string", `{"mode":"block"}`: "mode must be", `{"mode":1}`: "a string",
-			`{"rate_override":-1}`: "between 0", `{"rate_override":"1"}`: "a number", `{"rate_override":1e999}`: "a number",
-			`{"max_active":-1,"max_length":-1}`: "max_active must not be negative; max_length", `{"max_active":1.5}`: "a whole number",
-			`{"paused":true,"paused":false}`: "twice", `{"paused":true} x`: "well-formed",
-			`{"message":"` + strings.Repeat("x", queue.MaxMessage+1) + `"}`: "at most 1000 bytes",
-		} {
-			a := f.admin("PATCH", "/admin/api/lines/default", body, jsonType).problem(400, "invalid_request")
-			if !strings.Contains(strings.ReplaceAll(a.body, `\"`, `"`), detail) {
-				t.Errorf("%.60s: %s does not say %q", body, a.body, detail)
-			}
-		}
-		if got := must(f.line.Snapshot(context.Background()))(t).Settings; got.Paused || got.Message != "" {
-			t.Errorf("a refused patch changed %+v", got)
-		}
-	})
-}
-
 func TestRestartEmptiesTheLine(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
 		f.enter()
@@ -149,7 +95,9 @@ var guarded = []struct{ method, path, body string }{
 	{"GET", "/admin/api/lines/default", ""},
 	{"GET", "/admin/api/orders/summary", ""},
 	{"GET", "/metrics", ""},
+	{"GET", "/admin/api/lines/default/audit", ""},
 	{"PATCH", "/admin/api/lines/default", `{"paused":true}`},
+	{"PUT", "/admin/api/lines/default", `{}`},
 	{"POST", "/admin/api/lines/default/restart", `{}`},
 	{"DELETE", "/admin/api/lines/default/visitors/x", ""},
 	{"PATCH", "/admin/api/orders", `{"test_delay_ms":1}`},
@@ -228,7 +176,7 @@ func TestAllowedHosts(t *testing.T) {
 func TestRoles(t *testing.T) {
 	queueRoutes := []string{"GET /", "GET /wait", "GET /assets/style.css", "GET /queue/status", "POST /queue/enter"}
 	orderRoutes := []string{"GET /products", "GET /products/1", "POST /orders", "GET /orders/x"}
-	adminQueue := []string{"GET /admin", "GET /admin/api/lines", "PATCH /admin/api/lines/default"}
+	adminQueue := []string{"GET /admin", "GET /admin/api/lines", "GET /admin/api/lines/default/audit", "PATCH /admin/api/lines/default"}
 	adminOrders := []string{"GET /admin/api/orders/summary", "PATCH /admin/api/orders", "POST /admin/api/products"}
 	both := []string{"GET /healthz", "GET /readyz", "GET /metrics"}
 	for role, want := range map[string]struct{ there, not, adminThere, adminNot []string }{
@@ -271,7 +219,6 @@ func TestNotYetThere(t *testing.T) {
 		f.public("GET", "/assets/", "").problem(404, "not_found")
 		f.public("GET", "/assets/..%2fpages.go", "").problem(404, "not_found")
 		f.public("GET", "/assets/shop.html", "").problem(404, "not_found")
-		f.admin("GET", "/admin/api/lines/default/audit", "").problem(404, "not_found")
 		f.admin("POST", "/admin/api/coupons", "{}", jsonType).problem(404, "not_found")
 	})
 }
@@ -290,7 +237,7 @@ func TestMethodNotAllowed(t *testing.T) {
 				}
 			}
 		}
-		f.admin("PUT", "/admin/api/lines/default", "{}", jsonType).problem(405, "method_not_allowed")
+		f.admin("PUT", "/admin/api/lines", "{}", jsonType).problem(405, "method_not_allowed")
 		f.public("get", "/", "").problem(405, "method_not_allowed")
 		f.public("BREW", "/nosuch", "").problem(404, "not_found")
 		if a := f.public("HEAD", "/queue/status", "").want(200); a.body != "" {

@@ -117,3 +117,12 @@ func (f change[T]) or(cleared T) *T {
 	}
 	return f.value
 }
+
+// orNone is what to change a field to that may have no value: nil when it is
+// absent, a pointer to nil for null.
+func (f change[T]) orNone() **T {
+	if !f.set {
+		return nil
+	}
+	return &f.value
+}

@@ -75,6 +75,7 @@ type fixture struct {
 	orders  *orders.Service
 	server  *Server
 	log     *logBuffer
+	told    *queue.Told
 }
 
 func withOrders() *orders.Options {
@@ -95,7 +96,9 @@ func newFixture(t testing.TB, s setup) *fixture {
 		}
 	})
 
+	f.told = &queue.Told{}
 	options := queue.DefaultOptions()
+	options.Told = f.told
 	if s.queue != nil {
 		s.queue(&options)
 	}
@@ -113,7 +116,8 @@ func newFixture(t testing.TB, s setup) *fixture {
 
 	cfg := Config{
 		Role:    RoleAll,
-		Lines:   NewLines(Line{Line: f.line, Watch: f.watch}, Line{Line: side, Watch: sideWatch}),
+		Lines:   NewLines(Line{Line: f.line, Watch: f.watch, Attendance: queue.NewAttendance(f.line, f.told, log)}, Line{Line: side, Watch: sideWatch}),
+		Create:  f.create(options),
 		Tickets: f.tickets, Tokens: f.tokens, FollowupTTL: time.Minute, AdminListen: adminHost, AccessLogEvery: 1, Log: log,
 	}
 	if s.orders != nil {
@@ -144,11 +148,35 @@ func newFixture(t testing.TB, s setup) *fixture {
 	return f
 }
 
+// create makes lines while the server runs; nothing reads them but their changes.
+func (f *fixture) create(options queue.Options) func(context.Context, string, queue.Patch) (bool, error) {
+	return func(ctx context.Context, id string, first queue.Patch) (created bool, err error) {
+		l := f.server.lines.get(id)
+		if created = l == nil; created {
+			made, err := memqueue.New(id, options)
+			if err != nil {
+				return false, err
+			}
+			watch := queue.NewWatch(made, 250*time.Millisecond, slog.New(slog.DiscardHandler))
+			f.server.lines.Add(Line{Line: made, Watch: watch})
+			l = f.server.lines.get(id)
+		}
+		if _, err := l.line.Configure(ctx, first); err != nil {
+			return false, err
+		}
+		return created, l.watch.Refresh(ctx)
+	}
+}
+
 // inBubble runs a test with virtual time.
 func inBubble(t *testing.T, s setup, test func(*testing.T, *fixture)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, newFixture(t, s)) })
+	synctest.Test(t, func(t *testing.T) {
+		// Virtual time begins in 2000, when there were only places of the draw.
+		time.Sleep(time.Until(time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC)))
+		test(t, newFixture(t, s))
+	})
 }
 
 func must[T any](v T, err error) func(testing.TB) T {
@@ -342,7 +370,8 @@ func cart(product, quantity int64) string {
 // masks hide what differs from run to run in golden files.
 var masks = []struct{ find, put string }{
 	{`eyJ[\w-]+\.[\w-]+\.[\w-]+`, "JWT"},
-	{`("(?:created_at|server_time|entered_at)":)"[^"]*"`, `$1"TIME"`},
+	{`("(?:created_at|server_time|entered_at|opens_at|closes_at|hold_until|at)":)"[^"]*"`, `$1"TIME"`},
+	{`("(?:seed|seed_sha256|tickets_sha256)":)"[^"]*"`, `$1"HEX"`},
 	{`("order_id":)"[^"]*"`, `$1"ID"`},
 	{`("(?:poll_after_ms|usable_in_ms|expires_in_ms|retry_after_ms|epoch|revision)":)\d+`, `${1}1`},
 	{`(?m)^(X-Request-Id|Retry-After): .*$`, "$1: 1"},

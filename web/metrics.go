@@ -12,12 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice/orders"
-	"sluice/queue"
 )
 
 // Metrics are read from what is there anyway (views, pool, counters of routes)
-// when they are asked for. Labels are lines, routes and statuses: things whose
-// number is known at the start.
+// when they are asked for. Labels are lines, routes, statuses and live processes:
+// things that there are few of.
 
 // buckets of answer times, in seconds, from a poll to a saturated database.
 var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
@@ -54,12 +53,15 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(
 		m.times,
 		requestCollector{m},
-		lineCollector{s.lines},
+		lineCollector{s},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		connections("public", func() *fiber.App { return s.public }),
 		connections("admin", func() *fiber.App { return s.admin }),
 	)
+	if s.cfg.Overview != nil {
+		m.registry.MustRegister(admissionCollector{s.cfg.Overview})
+	}
 	if s.cfg.Orders != nil {
 		m.registry.MustRegister(poolCollector{s.cfg.Orders})
 	}
@@ -121,49 +123,6 @@ type figure[T any] struct {
 func collect[T any](ch chan<- prometheus.Metric, figures []figure[T], from T, labels ...string) {
 	for _, f := range figures {
 		ch <- prometheus.MustNewConstMetric(f.desc, f.kind, f.read(from), labels...)
-	}
-}
-
-// Counters of a line begin again when it is restarted, as those of a process do.
-var lineFigures = []figure[queue.View]{
-	lineFigure("waiting", "Visitors who wait.", prometheus.GaugeValue, func(v queue.View) float64 { return float64(v.Waiting) }),
-	lineFigure("away", "Visitors who stopped polling and may return.", prometheus.GaugeValue, func(v queue.View) float64 { return float64(v.Away) }),
-	lineFigure("inside", "Live admissions.", prometheus.GaugeValue, func(v queue.View) float64 { return float64(v.Inside) }),
-	lineFigure("admitted_total", "Visitors admitted in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return float64(v.Admitted) }),
-	lineFigure("spent_total", "Admissions used for an order in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return float64(v.Spent) }),
-	lineFigure("expired_total", "Admissions that ran out in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return float64(v.Expired) }),
-	lineFigure("dropped_permits_total", "Permits that stalls swallowed in this epoch.", prometheus.CounterValue, func(v queue.View) float64 { return v.Dropped }),
-	lineFigure("rate", "Admissions per second of the last batch.", prometheus.GaugeValue, func(v queue.View) float64 { return v.Rate }),
-	lineFigure("moved_per_second", "Places the head moved per second lately.", prometheus.GaugeValue, func(v queue.View) float64 { return v.Movement.PerSecond }),
-	lineFigure("paused", "1 while an operator paused the line.", prometheus.GaugeValue, func(v queue.View) float64 {
-		if v.Settings.Paused {
-			return 1
-		}
-		return 0
-	}),
-}
-
-func lineFigure(name, help string, kind prometheus.ValueType, read func(queue.View) float64) figure[queue.View] {
-	return figure[queue.View]{describe("line_"+name, help, "line"), kind, read}
-}
-
-var lineAgeDesc = describe("line_view_age_seconds", "Time since the line was last read.", "line")
-
-type lineCollector struct{ lines *Lines }
-
-func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- lineAgeDesc
-	for _, f := range lineFigures {
-		ch <- f.desc
-	}
-}
-
-func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, l := range c.lines.all() {
-		ch <- prometheus.MustNewConstMetric(lineAgeDesc, prometheus.GaugeValue, l.watch.Age().Seconds(), l.id)
-		if v, ok := l.watch.View(); ok {
-			collect(ch, lineFigures, v, l.id)
-		}
 	}
 }
 

@@ -30,6 +30,7 @@ type router struct {
 
 func (r *router) get(path string, h fiber.Handler)    { r.app.Get(path, r.wrap(path, h)) }
 func (r *router) post(path string, h fiber.Handler)   { r.app.Post(path, r.wrap(path, h)) }
+func (r *router) put(path string, h fiber.Handler)    { r.app.Put(path, r.wrap(path, h)) }
 func (r *router) patch(path string, h fiber.Handler)  { r.app.Patch(path, r.wrap(path, h)) }
 func (r *router) delete(path string, h fiber.Handler) { r.app.Delete(path, r.wrap(path, h)) }
 
@@ -139,6 +140,9 @@ func (s *Server) takeOver(app *fiber.App, unmatched *routeMetrics) {
 		// trusted to be a request (RFC 9112, 6.1).
 		if h.ContentLength() == -1 && bytes.Contains(bytes.ToLower(h.RawHeaders()), []byte("content-length")) {
 			h.SetConnectionClose()
+		}
+		if unmatched.app == "admin" && bytes.HasSuffix(h.RequestURI(), []byte("/audit")) {
+			return fasthttp.RequestConfig{WriteTimeout: exportTimeout}
 		}
 		return fasthttp.RequestConfig{}
 	}

@@ -42,7 +42,8 @@ func (l deafLine) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 func (l deafLine) Configure(ctx context.Context, _ queue.Patch) (queue.Settings, error) {
 	return queue.Settings{}, l.answer(ctx)
 }
-func (l deafLine) Restart(ctx context.Context) (int64, error) { return 0, l.answer(ctx) }
+func (l deafLine) Export(ctx context.Context) ([]queue.Record, error) { return nil, l.answer(ctx) }
+func (l deafLine) Restart(ctx context.Context) (int64, error)         { return 0, l.answer(ctx) }
 
 func TestQueueUnavailable(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
@@ -50,6 +51,8 @@ func TestQueueUnavailable(t *testing.T) {
 			deaf := func(l queue.Line) queue.Line { return deafLine{l, hangs} }
 			inBubble(t, setup{line: deaf}, func(t *testing.T, f *fixture) {
 				ticket := must(f.tickets.Sign(queue.Ticket{Line: DefaultLine, Subject: "a", ID: "b", Place: 1}, time.Now()))(t)
+				f.admin("GET", "/admin/api/lines/default/audit", "").problem(503, "queue_unavailable")
+				f.admin("PATCH", "/admin/api/lines/default", `{"opens_at":null}`, jsonType).problem(503, "queue_unavailable")
 				began := time.Now()
 				for _, a := range []answered{
 					f.public("POST", "/queue/enter", ""),

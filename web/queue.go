@@ -172,20 +172,26 @@ func (s *Server) status(c *fiber.Ctx) error {
 	return reply(c, fiber.StatusOK, status)
 }
 
-// draw is what may be known of the line's draw; nil if it has none. Whether it
-// has opened is judged by the store's own time of the reading, never by this
-// process's idea of it, and by the opening alone: a line that was closed before
-// it opened may still be given another time, and its seed has to be a secret then.
+// draw is what may be known of the line's draw; nil if it has none.
 func draw(view queue.View) *drawJSON {
 	set := view.Settings
 	if set.Seed == "" {
 		return nil
 	}
 	d := &drawJSON{SeedSHA256: queue.HashSeed(set.Seed)}
-	if set.OpensAt == nil || !view.At.Before(*set.OpensAt) {
+	if drawn(view) {
 		d.Seed, d.TicketsSHA256 = &set.Seed, optional(set.TicketsSHA256)
 	}
 	return d
+}
+
+// drawn reports whether the draw is no secret any more. That is judged by the
+// store's own time of the reading, never by this process's idea of it, and by the
+// opening alone: a line that was closed before it opened may still be given
+// another time.
+func drawn(view queue.View) bool {
+	at := view.Settings.OpensAt
+	return at == nil || !view.At.Before(*at)
 }
 
 // view is the line's live view; one that is too old counts as none.
