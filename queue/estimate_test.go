@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -84,13 +85,60 @@ func TestEstimateFormula(t *testing.T) {
 func TestMovementEndsWhenTheLineStandsStill(t *testing.T) {
 	r := newRoad()
 	r.run(10*time.Second, 10)
-	r.run(25*time.Second, 0)
+	r.run(2*time.Second, 0)
 	if !r.ok() {
-		t.Error("the window still holds movement")
+		t.Error("two seconds are a hiccup")
 	}
-	r.run(10*time.Second, 0)
+	r.run(3*time.Second, 0)
 	if r.ok() {
-		t.Errorf("nothing moved for 35 s, yet: %+v", r.mov)
+		t.Errorf("nothing moved for 5 s, yet: %+v", r.mov)
+	}
+	r.run(40*time.Second, 0)
+	if r.ok() {
+		t.Errorf("nothing moved for 45 s, yet: %+v", r.mov)
+	}
+}
+
+// Two a minute are a slow pace, not a standstill now and then.
+func TestMovementOfASlowLine(t *testing.T) {
+	r := newRoad()
+	for i := range 120 {
+		r.run(time.Second, 0)
+		if i%10 == 0 {
+			r.snap.Admitted++
+		}
+		if e, ok := r.mov.Estimate(10); i > 30 && (!ok || (e.Expected-100*time.Second).Abs() > 15*time.Second) {
+			t.Fatalf("after %d s: ten places at one in ten seconds take %+v, %v; measured %+v", i, e, ok, r.mov)
+		}
+	}
+}
+
+// Orders take sixteen times as long from one moment to the next; the estimate
+// says so before anybody has planned the evening by it.
+func TestEstimateFollowsAChangeOfPace(t *testing.T) {
+	for _, c := range []struct{ from, to float64 }{{100, 8}, {8, 100}, {100, 60}, {60, 80}, {1000, 700}, {20, 40}} {
+		r := newRoad()
+		var due float64
+		second := func(rate float64) {
+			for range 4 {
+				due += rate / 4
+				whole := math.Floor(due)
+				due -= whole
+				r.snap.Admitted += int64(whole)
+				r.read(250 * time.Millisecond)
+			}
+		}
+		for range 40 {
+			second(c.from)
+		}
+		after := 0
+		for ; math.Abs(r.mov.PerSecond/c.to-1) > 0.2; after++ {
+			second(c.to)
+		}
+		t.Logf("%g/s to %g/s: within 20 %% after %d s", c.from, c.to, after)
+		if after > 6 {
+			t.Errorf("%g/s to %g/s: told after %d s", c.from, c.to, after)
+		}
 	}
 }
 
@@ -156,23 +204,70 @@ func TestMovementCountsOnlyTimeInWhichSomebodyWaits(t *testing.T) {
 
 func TestMovementCountsTheAway(t *testing.T) {
 	r := newRoad()
-	for range 12 { // 1 s: 10 admitted, 30 gone away; then 10 of those admitted after their return
+	for range 12 { // in 0.5 s: 10 admitted, 30 found gone
 		r.snap.Admitted += 10
 		r.snap.Away += 30
 		r.read(500 * time.Millisecond)
 	}
-	if r.mov.PerSecond != 80 {
-		t.Errorf("40 places in half a second, measured %+v", r.mov)
+	if r.mov.PerSecond != 80 || r.mov.AdmittedPerSecond != 20 {
+		t.Errorf("40 places in half a second, 10 of them let in, measured %+v", r.mov)
 	}
-	before := r.snap
-	r.snap.Away -= 30 // come back
-	if n := moved(before, r.snap); n != 0 {
-		t.Errorf("those who come back moved the line by %d", n)
+	// Each returns for each who goes: what moves the line is who is let in.
+	r = newRoad()
+	for i := range int64(20) {
+		r.snap.Admitted += 10
+		r.snap.Away += 10 * (1 - 2*(i%2))
+		r.read(500 * time.Millisecond)
 	}
-	r.snap.Admitted += 50 // and are let in with 20 others
-	if n := moved(before, r.snap); n != 20 {
-		t.Errorf("the line moved by %d, want 20", n)
+	if r.mov.PerSecond != 20 {
+		t.Errorf("10 places in half a second, measured %+v", r.mov)
 	}
+}
+
+// Who is given up was found gone long before, and moves nobody again.
+func TestMovementIgnoresTheGivenUp(t *testing.T) {
+	r := newRoad()
+	r.snap.Away = 1000
+	r.m = meter{}
+	r.read(0)
+	for range 20 {
+		r.snap.Admitted += 10
+		r.snap.Away -= 20
+		r.snap.GivenUp += 20
+		r.read(500 * time.Millisecond)
+	}
+	if r.mov.PerSecond != 20 {
+		t.Errorf("10 places in half a second, measured %+v", r.mov)
+	}
+}
+
+// Those who give up stand anywhere: the fewer are in front, the fewer of them.
+func TestEstimateCountsThoseWhoGiveUp(t *testing.T) {
+	r := newRoad()
+	r.snap.Waiting = 4000
+	r.read(0)
+	for range 40 { // 2 % of those who wait give up each second; as many come
+		r.snap.Admitted += 10
+		r.snap.Left += 20
+		r.read(250 * time.Millisecond)
+	}
+	if r.mov.PerSecond != 40 || math.Abs(r.mov.Leaving-0.02) > 1e-9 {
+		t.Errorf("40 places/s and 80 of 4,000 leaving, measured %+v", r.mov)
+	}
+	want := simulateLeaving(4000, 40, 0.02)
+	if e, ok := r.mov.Estimate(4000); !ok || math.Abs(e.Expected.Seconds()-want) > 0.2 {
+		t.Errorf("position 4000 waits %s, want %.1f s (%d s without them)", e.Expected, want, 4000/40)
+	}
+}
+
+// simulateLeaving is the wait at a position of which a share leaves per second,
+// step by step.
+func simulateLeaving(position, pace, share float64) (wait float64) {
+	const step = 0.001
+	for ; position > 0; wait += step {
+		position -= (pace + share*position) * step
+	}
+	return wait
 }
 
 func TestMovementIgnoresTheSameReadingTwice(t *testing.T) {
