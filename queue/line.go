@@ -123,8 +123,9 @@ type Line interface {
 	// any process in the last two minutes plus Options.Grace, counted from
 	// entering the zone near the head, and from the last time that the line was
 	// paused, recovering, not open, or swept by nobody for five seconds. The
-	// zone is what the line would admit in that time at the rate of the last
-	// batch, between [MinZone] and [MaxZone] positions.
+	// zone is what the line would admit in twice that time at the rate of the
+	// last batch, between [MinZone] and [MaxZone] positions: whoever has gone
+	// before they enter it is found silent half-way, and not when it is their turn.
 	//
 	// Somebody away whose place the head has passed for Options.KeepPlace is
 	// given up: the record becomes Expired.

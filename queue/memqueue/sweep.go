@@ -46,7 +46,7 @@ func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
 		}
 	}
 	silence := l.opts.Told.Longest() + l.opts.Grace
-	s := queue.Swept{Zone: min(max(int64(l.batch.rate*silence.Seconds()), queue.MinZone), queue.MaxZone)}
+	s := queue.Swept{Zone: min(max(int64(2*l.batch.rate*silence.Seconds()), queue.MinZone), queue.MaxZone)}
 	if now-l.marked >= markEvery.Microseconds() {
 		s.Away = l.markSilent(s.Zone, silence.Microseconds(), now)
 	}
