@@ -324,7 +324,9 @@ func testPassthroughCap(t *testing.T, impl Implementation) {
 func testSettingsShared(t *testing.T, impl Implementation) {
 	f := open(t, impl, options())
 	other := f.client()
+	closes := time.Date(2199, 12, 31, 23, 59, 59, 999e6, time.UTC)
 	want := f.configure(queue.Patch{
+		Weight: ptr(int64(9)), PollBudget: ptr(ptr(0.5)), ClosesAt: ptr(ptr(closes.Add(time.Microsecond))),
 		Paused: ptr(true), Message: ptr("한국어 \"quoted\"\n"), Mode: ptr(queue.ModePassthrough),
 		RateOverride: ptr(ptr(17.5)), MaxActive: ptr(int64(500)), MaxLength: ptr(int64(7)), SoldOut: ptr(true),
 	})
@@ -332,12 +334,11 @@ func testSettingsShared(t *testing.T, impl Implementation) {
 		t.Fatalf("revision %d", want.Revision)
 	}
 	s, err := other.Snapshot(f.ctx)
-	if err != nil || s.Settings.RateOverride == nil || *s.Settings.RateOverride != 17.5 {
-		t.Fatalf("the other client reads %+v, %v", s.Settings, err)
+	if err != nil || !sameSettings(s.Settings, want) {
+		t.Fatalf("the other client reads %+v, %v; want %+v", s.Settings, err, want)
 	}
-	s.Settings.RateOverride, want.RateOverride = nil, nil
-	if s.Settings != want {
-		t.Fatalf("the other client reads %+v, want %+v", s.Settings, want)
+	if o, b, at := want.RateOverride, want.PollBudget, want.ClosesAt; o == nil || *o != 17.5 || b == nil || *b != 0.5 || at == nil || !at.Equal(closes) {
+		t.Fatalf("settings %+v", want)
 	}
 	changed, err := other.Configure(f.ctx, queue.Patch{Paused: ptr(false)})
 	if err != nil || changed.Revision <= want.Revision || changed.Paused || changed.Message != want.Message {

@@ -48,6 +48,17 @@ func Run(t *testing.T, impl Implementation) {
 		{"maximum length", testMaxLength},
 		{"restart", testRestart},
 		{"settings reach every client", testSettingsShared},
+		{"a draw before the opening", testSchedule},
+		{"closing and reopening", testClosing},
+		{"the seed of a draw", testSeed},
+		{"born with an opening time", testBornScheduled},
+		{"what has started stays open", testStarted},
+		{"sealing a draw", testSeal},
+		{"the draw is restored by its tickets", testDrawReturns},
+		{"a loss holds admission", testLoss},
+		{"what proves a loss", testLossProofs},
+		{"what a process remembers", testKnown},
+		{"sealing a draw after a loss", testSealAfterLoss},
 		{"snapshot", testSnapshot},
 	}
 	// rapid asks for the test's deadline, which a bubble of virtual time refuses.
