@@ -276,45 +276,70 @@ func TestProveDraw(t *testing.T) {
 		t.Fatalf("before the opening: %v", status)
 	}
 	c := s.crowd("--visitors", "10000", "--connections", "500", "--arrival", "early", "--over", "25s", "--product", fmt.Sprint(product))
-	time.Sleep(time.Until(opens.Add(15 * time.Second)))
+	time.Sleep(time.Until(opens.Add(12 * time.Second)))
+	dir := t.TempDir()
+	export, published := filepath.Join(dir, "line.csv"), filepath.Join(dir, "status.json")
+	save(t, s.instances[0].admin+"/admin/api/lines/default/audit", export)
+	save(t, s.instances[1].public+"/queue/status", published)
+	before := rowsOf(t, export)
 	if err := s.redisClient().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	c.wait(8 * time.Minute)
 
-	dir := t.TempDir()
-	export, published := filepath.Join(dir, "line.csv"), filepath.Join(dir, "status.json")
-	save(t, s.instances[0].admin+"/admin/api/lines/default/audit", export)
-	save(t, s.instances[1].public+"/queue/status", published)
 	_, status = call(t, http.MethodGet, s.instances[1].public+"/queue/status", nil, "")
 	draw, _ := status["draw"].(map[string]any)
 	if draw["seed_sha256"] != announced["seed_sha256"] || draw["seed"] == nil || draw["tickets_sha256"] == nil {
-		t.Errorf("after the opening: %v; announced: %v", draw, announced)
+		t.Errorf("after the opening and a loss: %v; announced: %v", draw, announced)
 	}
 	out, err := exec.Command(filepath.Join(s.dir, "sluice"), "audit", "--export", export, "--status", published).CombinedOutput()
-	t.Logf("sluice audit:\n%s", out)
+	t.Logf("sluice audit, of the export before the loss:\n%s", out)
 	if err != nil {
 		t.Errorf("sluice audit: %v", err)
 	}
-	s.drawIsUniform(export)
+	s.drawIsUniform(before)
+
+	again := filepath.Join(dir, "again.csv")
+	save(t, s.instances[0].admin+"/admin/api/lines/default/audit", again)
+	places := make(map[string]string)
+	for _, row := range before {
+		places[row[5]] = row[0]
+	}
+	same := 0
+	for _, row := range rowsOf(t, again) {
+		if row[0] != places[row[5]] && row[0] != "" {
+			t.Fatalf("ticket %s has place %s after the loss, %s before", row[5], row[0], places[row[5]])
+		}
+		same++
+	}
+	t.Logf("%d tickets are back after the loss, each at its place", same)
+	if same < 5000 {
+		t.Errorf("only %d tickets are back", same)
+	}
+}
+
+// rowsOf reads an export without its header.
+func rowsOf(t *testing.T, export string) [][]string {
+	t.Helper()
+	f, err := os.Open(export)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%d rows in the export: %v", len(rows), err)
+	}
+	return rows[1:]
 }
 
 // drawIsUniform: the order of arrival says nothing about the order of the draw.
 // Spearman's rank correlation of n independent pairs is about normal with the
 // standard deviation 1 ÷ √(n − 1); 3.9 of them are passed once in 10,000 runs.
-func (s *stage) drawIsUniform(export string) {
+func (s *stage) drawIsUniform(rows [][]string) {
 	s.Helper()
-	f, err := os.Open(export)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		s.Fatal(err)
-	}
 	var drawn [][]string // in the order of places
-	for _, row := range rows[1:] {
+	for _, row := range rows {
 		if place, _ := strconv.ParseInt(row[0], 10, 64); place > 0 && place < 1<<50 {
 			drawn = append(drawn, row)
 		}

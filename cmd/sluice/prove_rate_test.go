@@ -173,7 +173,9 @@ func TestProveSteps(t *testing.T) {
 	s.patch("default", map[string]any{"paused": true})
 	c := s.crowd("--visitors", "24000", "--connections", "400", "--arrival", "ramp", "--over", "15s", "--product", fmt.Sprint(product),
 		"--duration", "8m")
-	eventually(t, "a line stands", func() bool { return number(s.operator(http.MethodGet, "/admin/api/lines/default", nil), "waiting") > 15000 })
+	eventually(t, "a line stands", func() bool {
+		return number(s.operator(http.MethodGet, "/admin/api/lines/default", nil), "waiting") > 15000
+	})
 	stop := make(chan struct{})
 	figures := s.watch("default", stop)
 	s.patch("default", map[string]any{"paused": false})
