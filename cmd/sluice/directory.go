@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -20,5 +19,3 @@ func (d redisDirectory) Lines(ctx context.Context) ([]string, error) {
 func (d redisDirectory) Add(ctx context.Context, ids ...string) error {
 	return d.client.SAdd(ctx, "sluice:lines", ids).Err()
 }
-
-var errTooManyLines = errors.New("too many lines")

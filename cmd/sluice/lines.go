@@ -219,7 +219,7 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 		return openLine{}, fmt.Errorf("%q is no id of a line", id)
 	}
 	if len(*s.open.Load()) >= configs.MaxLines {
-		return openLine{}, fmt.Errorf("%w: there are %d", errTooManyLines, configs.MaxLines)
+		return openLine{}, fmt.Errorf("%w: there are %d", web.ErrTooManyLines, configs.MaxLines)
 	}
 	opts := lineOptions(s.cfg, id)
 	opts.Told = &queue.Told{}

@@ -201,7 +201,7 @@ func TestLinesAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := s.create(t.Context(), "one-more", queue.Patch{}); !errors.Is(err, errTooManyLines) {
+		if _, err := s.create(t.Context(), "one-more", queue.Patch{}); !errors.Is(err, web.ErrTooManyLines) {
 			t.Errorf("%d lines and one more: %v", configs.MaxLines, err)
 		}
 		if _, err := s.create(t.Context(), "line-0", queue.Patch{}); err != nil {
