@@ -73,6 +73,7 @@ const (
 	// of free workers is only a hint: with group commit it rises under load, with a
 	// database that contends it falls.
 	headroom = 1.2
+	probing  = 1.1
 	// stretch is how many times what was lately done the capacity may become: it
 	// grows only while what it allows is used (as TCP's congestion window does, RFC
 	// 2861), and orders follow their admissions by some doublings.
@@ -102,14 +103,14 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 		return s
 	}
 	s.read(m)
-	rate := s.measured(m)
+	rate, used := s.measured(m), utilisation(last, m)
 	switch {
-	case float64(m.Backlog) > stock(rate, set.WaitTarget, m.BacklogLimit)/2:
+	case float64(m.Backlog) > stock(rate, set.WaitTarget, m.BacklogLimit)/4:
 		s.Capacity, s.Reason = max(rate, leastCapacity), ReasonMeasured
-	case utilisation(last, m) >= saturated:
-		s.Capacity, s.Reason = max(min(headroom*rate, s.Capacity*math.Exp2(step)), leastCapacity), ReasonMeasured
+	case used >= saturated:
+		s.Capacity, s.Reason = max(s.grown(rate, headroom, step), leastCapacity), ReasonGrowing
 	case m.Completed > s.past[0].Completed:
-		s.Capacity, s.Reason = s.grown(m, step), ReasonGrowing
+		s.Capacity, s.Reason = s.grown(s.pace(m), 1, step), ReasonGrowing
 	case s.Reason != ReasonFirst:
 		s.Reason = ReasonIdle
 	}
@@ -119,9 +120,11 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 
 // stock is how many orders should wait for a worker at a capacity: half of what
 // may, so that workers never run out of orders and waits stay within the target on
-// both sides of it.
+// both sides of it. Orders come by chance, and their number varies by the root of
+// it: a slow pool, of which few may wait, needs more of that room for chance.
 func stock(capacity float64, waitTarget time.Duration, limit int) float64 {
-	orders := capacity * max(0, waitTarget.Seconds()) / 2
+	most := capacity * max(0, waitTarget.Seconds())
+	orders := max(0, min(most/2, most-math.Sqrt(capacity)))
 	if limit > 0 {
 		orders = min(orders, float64(limit)/2)
 	}
@@ -159,18 +162,20 @@ func (s *LawState) measured(m Measurement) float64 {
 	return min(max(rate, low), high)
 }
 
-// grown is the capacity of a pool with free workers, a step of so many seconds
-// after the last figure.
-func (s *LawState) grown(m Measurement, step float64) float64 {
-	pace := s.pace(m)
-	if pace == 0 {
+// grown is the capacity a step of so many seconds after the last figure, of a pool
+// whose workers promise a pace, or 0 for no promise. Up to the pace the capacity
+// doubles every second. Beyond it goes by tenths, and only as far as it is told to:
+// there it is looked for, and a pool that has no more to give must not be overrun.
+func (s *LawState) grown(pace, room, step float64) float64 {
+	switch {
+	case pace == 0:
 		return s.Capacity
+	case s.Capacity > headroom*pace: // slower than it was, seen by the few who order
+		return max(headroom*pace, s.Capacity*math.Exp2(-step))
+	case s.Capacity >= pace:
+		return max(s.Capacity, min(room*pace, s.Capacity*math.Pow(probing, step)))
 	}
-	bound := headroom * pace
-	if s.Capacity > bound { // slower than it was, seen by the few who order
-		return max(bound, s.Capacity*math.Exp2(-step))
-	}
-	return min(bound, s.Capacity*math.Exp2(step), max(s.Capacity, stretch*s.Throughput))
+	return min(pace, s.Capacity*math.Exp2(step), max(s.Capacity, stretch*s.Throughput))
 }
 
 // pace is what the workers would finish per second if all were as fast as those at

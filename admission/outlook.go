@@ -15,6 +15,8 @@ type Outlook struct {
 	Pending float64
 	// Lag is how long they take, from admission to order.
 	Lag time.Duration
+
+	underway float64
 }
 
 const (
@@ -50,11 +52,33 @@ func outlookOf(l LineState) Outlook {
 	if len(l.Cohorts) > 0 && l.Lag > 0 && age(l.Cohorts[0]) >= 2*young {
 		o.Conversion = conversion(l.Cohorts, func(c queue.Cohort) bool { return age(c) >= young })
 	}
+	// Who came has come: more of the young than were expected is known sooner.
+	var recent, came int64
+	for _, c := range l.Cohorts {
+		if a := age(c); a >= o.Lag && a < young {
+			recent, came = recent+c.Admitted, came+c.Arrived
+		}
+	}
+	o.Conversion = max(o.Conversion, min(1, (float64(came)+trust*o.Conversion)/float64(recent+trust)))
+	bySecond := map[int64]queue.Cohort{}
 	for _, c := range l.Cohorts {
 		if age(c) < young {
 			o.Pending += o.Conversion*float64(c.Admitted) - float64(c.Arrived)
+			bySecond[c.Second] = c
 		}
 	}
+	for second := l.At.Unix(); ; second-- {
+		a := l.At.Sub(time.Unix(second, 0)) - time.Second/2
+		if a >= young {
+			break
+		}
+		c := bySecond[second]
+		prior := min(1, max(0, a.Seconds()/(2*o.Lag.Seconds())))
+		came := (float64(c.Arrived)/o.Conversion + trust*prior) / float64(c.Admitted+trust)
+		part := min(1, l.At.Sub(time.Unix(second, 0)).Seconds())
+		o.underway += part * (1 - came)
+	}
+	o.underway = max(0, o.underway)
 	o.Pending = max(0, o.Pending)
 	return o
 }

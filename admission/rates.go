@@ -89,7 +89,7 @@ func ShareOut(reports []Report, lines map[string]LineState) Rates {
 		if out.Capacity > 0 {
 			shares[i].share = flow / out.Capacity
 		}
-		out.Target += flow * shares[i].outlook.Lag.Seconds()
+		out.Target += flow * shares[i].outlook.underway
 	}
 	out.Budget = max(0, out.Capacity+(out.Target-out.InPipe)/settle.Seconds())
 	if out.Capacity == 0 {
