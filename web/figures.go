@@ -157,8 +157,8 @@ func (s *Server) lineFigures(l *line) (lineJSON, error) {
 	if o, ok := s.overview(); ok {
 		out.capacityJSON = capacityFigures(o)
 		if rate, ok := o.Rates.Lines[l.id]; ok {
-			out.Conversion, out.Pending = new(round(rate.Conversion)), new(round(rate.Pending))
-			out.Share, out.RateLimit = new(round(rate.Share)), new(round(rate.Rate))
+			out.Conversion, out.Pending = new(ratio(rate.Conversion)), new(round(rate.Pending))
+			out.Share, out.RateLimit = new(ratio(rate.Share)), new(round(rate.Rate))
 		}
 	}
 	return out, nil
@@ -183,7 +183,7 @@ func orderProcess(r *admission.OrdersReport) *orderProcessJSON {
 	}
 	return &orderProcessJSON{
 		Capacity: round(r.Capacity), Reason: string(r.Reason), WaitTargetMS: r.WaitTarget.Milliseconds(),
-		Throughput: round(r.Throughput), Utilisation: round(r.Utilisation),
+		Throughput: round(r.Throughput), Utilisation: ratio(r.Utilisation),
 		Workers: r.Workers, Busy: r.Busy, Backlog: r.Backlog, Completed: r.Completed, Refused: r.Refused,
 		WorkMS: latency(r.Work.P50, r.Work.P95, r.Work.P99), WaitMS: latency(r.Wait.P50, r.Wait.P95, r.Wait.P99),
 	}

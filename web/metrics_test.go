@@ -36,14 +36,19 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("%s is a label", leak)
 			}
 		}
-		complaints, err := promlint.New(strings.NewReader(a.body)).Lint()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range complaints {
-			if strings.HasPrefix(c.Metric, "sluice_") {
-				t.Errorf("%s: %s", c.Metric, c.Text)
-			}
-		}
+		lintMetrics(t, a.body)
 	})
+}
+
+func lintMetrics(t *testing.T, body string) {
+	t.Helper()
+	complaints, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range complaints {
+		if strings.HasPrefix(c.Metric, "sluice_") {
+			t.Errorf("%s: %s", c.Metric, c.Text)
+		}
+	}
 }

@@ -224,6 +224,9 @@ func (l *line) state(view queue.View) string {
 // round keeps two decimals: a measured rate has no more to say.
 func round(f float64) float64 { return math.Round(f*100) / 100 }
 
+// ratio keeps four decimals of what is between 0 and 1.
+func ratio(f float64) float64 { return math.Round(f*10_000) / 10_000 }
+
 // optional is nil for an empty string: null on the wire.
 func optional(s string) *string {
 	if s == "" {
