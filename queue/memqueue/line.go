@@ -199,7 +199,7 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 		l.hold(h, id, *held)
 	case h == nil:
 		length := l.waiting.len()
-		if l.settings.MaxLength > 0 && length >= l.settings.MaxLength && !(entering && l.mayPass(length, now)) {
+		if l.settings.MaxLength > 0 && length >= l.settings.MaxLength && (!entering || !l.mayPass(length, now)) {
 			return queue.Standing{}, queue.ErrFull
 		}
 		h = l.newcomer(subject, phase, now)
