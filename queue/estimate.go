@@ -11,6 +11,9 @@ const (
 	// rangeWidth is how many standard deviations the range spans to each side:
 	// nine visitors in ten should be let in within it.
 	rangeWidth = 1.645
+	// drift and grain (s) are the standard deviation of what no spread shows, from
+	// simulated crowds.
+	drift, grain = 0.02, 0.2
 )
 
 // Movement is how a line has been moving lately. The head moves by those who are
@@ -54,6 +57,10 @@ type Estimate struct {
 // processes, Cox 1962):
 //
 //	σ = s ÷ r × √(T + T² ÷ M)
+//
+// The most even of lines promises nothing to the millisecond either: that the
+// share of those who have gone is another one further behind, and when a tick
+// falls, adds drift × T + grain.
 func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 	if position < 1 || m.Measured < movementMin || !(m.PerSecond > 0) {
 		return Estimate{}, false
@@ -62,7 +69,7 @@ func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 	if m.Leaving > 0 {
 		wait = math.Log1p(m.Leaving*wait) / m.Leaving
 	}
-	sigma := m.Spread / m.PerSecond * math.Sqrt(wait+wait*wait/m.Measured.Seconds())
+	sigma := math.Hypot(m.Spread/m.PerSecond*math.Sqrt(wait+wait*wait/m.Measured.Seconds()), drift*wait+grain)
 	return Estimate{
 		Expected: seconds(wait),
 		Low:      seconds(max(0, wait-rangeWidth*sigma)),
