@@ -220,6 +220,9 @@ func TestTwinsGiveUpInTime(t *testing.T) {
 		if !errors.Is(hasty.err, context.DeadlineExceeded) {
 			t.Errorf("hasty twin: %v", hasty.err)
 		}
+		if p := s.PoolStats(); p.Refused != 2 || p.Completed != 1 {
+			t.Errorf("two gave up: %+v", p)
+		}
 		stop()
 	})
 }

@@ -3,6 +3,8 @@ package orders
 import (
 	"errors"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +64,41 @@ func TestCommittedIsToldAgain(t *testing.T) {
 	if len(told) != 0 {
 		t.Errorf("told %v without an order", told)
 	}
+}
+
+// TestArrivedIsTold has one at work, one waiting for a worker, one refused by the
+// full backlog, and a twin of the first.
+func TestArrivedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = time.Second
+		f := &fakeStore{takes: work, soldOut: map[int64]bool{9: true}}
+		s, stop := running(t, f, func(o *Options) { o.Workers, o.Backlog = 1, 1 })
+		var told []string
+		s.OnArrived(func(b Buyer) { told = append(told, b.TokenID+" of "+b.Line) })
+		var wg sync.WaitGroup
+		try := func(token string, cart []CartItem, want string) {
+			t.Helper()
+			wg.Go(func() { _, _, _ = s.Place(t.Context(), Buyer{TokenID: token, Line: "sale"}, cart) })
+			synctest.Wait()
+			if got := strings.Join(told, ", "); got != want {
+				t.Errorf("%s: told %q, want %q", token, got, want)
+			}
+		}
+		try("works", oneLamp, "works of sale")
+		try("works", oneLamp, "works of sale")
+		try("waits", oneLamp, "works of sale, waits of sale")
+		try("refused", oneLamp, "works of sale, waits of sale, refused of sale")
+		try("invalid", nil, "works of sale, waits of sale, refused of sale")
+		wg.Wait()
+		told = nil
+		try("works", twoLamps, "works of sale") // spent, and told again
+		try("unlucky", []CartItem{{9, 1}}, "works of sale, unlucky of sale")
+		wg.Wait()
+		if _, err := s.Repeat(t.Context(), Buyer{TokenID: "waits"}, oneLamp); err != nil || len(told) != 2 {
+			t.Errorf("a repeat after the token's time: told %q, %v", told, err)
+		}
+		stop()
+	})
 }
 
 func TestRepeatAndOrder(t *testing.T) {

@@ -16,7 +16,8 @@ type PoolStats struct {
 	// most that ever did, and BacklogLimit the most that may.
 	Backlog, BacklogPeak, BacklogLimit int
 	// Completed counts units of work that ran to their end, well or badly;
-	// Refused those that got no worker.
+	// Refused those that got no worker, and those whose wait for another of the
+	// same token ended first.
 	Completed, Refused int64
 	// BusyTime is the time that all workers together have been at work, those
 	// at work now included: between two readings it grows by the number of
