@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,10 +26,17 @@ func TestALineWaitsWhereSomebodyCouldBeLetIn(t *testing.T) {
 		"opened":       {func(s *queue.Snapshot) { s.Settings.OpensAt = &before }, true},
 		"closed":       {func(s *queue.Snapshot) { s.Settings.ClosesAt = &before }, false},
 	} {
-		s := queue.Snapshot{At: at, Waiting: 3, Settings: queue.Settings{Mode: queue.ModeNormal, Weight: 4}}
+		override := 12.5
+		s := queue.Snapshot{
+			At: at, Waiting: 3, Settings: queue.Settings{Mode: queue.ModeNormal, Weight: 4, RateOverride: &override},
+			Cohorts: []queue.Cohort{{Second: 1, Admitted: 2, Arrived: 1}}, Lag: time.Second, LimitedBy: queue.LimitedByOverride,
+		}
 		c.change(&s)
-		if got := lineState(s, 0); got.Waits != c.want || got.Weight != 4 || !got.At.Equal(at) {
-			t.Errorf("%s: %+v", name, got)
+		want := LineState{
+			Weight: 4, Waits: c.want, Override: &override, Demand: 8, Full: true, Cohorts: s.Cohorts, Lag: time.Second, At: at,
+		}
+		if got := lineState(s, 8); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 }

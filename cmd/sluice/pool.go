@@ -27,7 +27,7 @@ func measurement(s orders.PoolStats) admission.Measurement {
 
 // describe adds what the law does not look at.
 func describe(r *admission.OrdersReport, s orders.PoolStats) {
-	r.Refused, r.BacklogLimit = s.Refused, s.BacklogLimit
+	r.Refused = s.Refused
 	r.Work, r.Wait = percentiles(s.Work), percentiles(s.Wait)
 }
 
