@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"sluice/queue"
 )
 
 // What the tests outside of the package need of it.
@@ -14,7 +16,7 @@ const (
 
 // RestartFrom restarts as a caller that saw the epoch, or repeats it.
 func RestartFrom(ctx context.Context, l *Line, epoch int64) (int64, error) {
-	return l.run(ctx, restartScript, "restarting", epoch).Int64()
+	return l.run(ctx, restartScript, "restarting", epoch, queue.NewSeed()).Int64()
 }
 
 // Keys are all keys of a line, for tests that wipe one.
@@ -22,7 +24,7 @@ func Keys(line string) []string { return keysOf(line).all }
 
 // Reads is the readers' pipeline alone: a read, and whether one is on its way.
 func Reads(client redis.UniversalClient) (find func(context.Context, string) error, reading func() bool) {
-	r := &reads{client: client, key: "none"}
+	r := &reads{client: client, waiting: "none", meta: "none"}
 	find = func(ctx context.Context, subject string) error {
 		_, err := r.find(ctx, subject)
 		return err

@@ -4,29 +4,54 @@ package redisqueue
 // so that a line lives in one slot of a cluster and its scripts may touch all
 // of it. No key expires unless said here.
 //
-//	meta     HASH  epoch, floor (the last place given, µs), settings,
-//	               counters, and the ticker's batch_at (µs) and carry (permits)
-//	waiting  ZSET  member subject, score place (µs)
-//	away     ZSET  member subject, score place (µs): stopped polling, may return
+//	meta     HASH  created (ms: the incarnation of this store), lost_at and
+//	               hold_until (ms: the loss of this incarnation and the end of
+//	               its hold), epoch, floor (the last place given, µs), started
+//	               (1 once a place was given that was not drawn), settings,
+//	               counters, lag_ms; the ticker's batch_at (µs), carry (permits)
+//	               and head (the highest place let in); the sweep's told_ms,
+//	               told_at, swept_at, marked_at, listening (ms) and passed (up to
+//	               which place those away are due to be given up)
+//	waiting  ZSET  member subject, score place (drawn, or µs)
+//	away     ZSET  member subject, score place: stopped polling, may return
+//	lapse    ZSET  member subject of those away whom the head has passed, score
+//	               when the place is given up (ms)
+//	seen     ZSET  member subject, score last heard (ms): those of the zone near
+//	               the head at the last marking, and who was heard since
 //	tickets  HASH  subject → ticket id, for everybody waiting, away or admitted
-//	admitted HASH  ticket id → "place:admitted_at:not_before:expires_at:subject"
-//	               (place in µs, times in ms), for live admissions
+//	early    HASH  ticket id → entered (ms), for all early tickets of this epoch
+//	admitted HASH  ticket id → "place:admitted_at:not_before:expires_at:fetched:
+//	               arrived:subject" (times in ms, 0 if not yet; arrived 0 or 1),
+//	               for live admissions
 //	inside   ZSET  member ticket id, score expires_at (ms), for admissions whose
 //	               token may be in use, also after their visitor left
-//	ended    ZSET  member ticket id, score remember_until (s) × 8 + code
+//	ended    HASH  ticket id → "code:until:place:admitted_at:fetched" (until when
+//	               it is remembered in s, times in ms, 0 if not known)
+//	forget   LIST  "until:ticket id", in the order in which ends are forgotten:
+//	               all are remembered equally long, so a queue is enough
 //	aliases  HASH  ticket id → the earlier ticket id of the same subject;
 //	               expires one ticket lifetime after the last entry
+//	cohorts  HASH  Unix second → "admitted:arrived", of the latest
+//	               queue.MaxCohorts seconds in which somebody was let in
 type keys struct {
-	meta, waiting, away, tickets, admitted, inside, ended, aliases string
-	all                                                            []string
+	meta, waiting, away, tickets, early, admitted, ended string
+	// all are in the order in which prelude.lua names them.
+	all []string
+}
+
+// names of the keys, in the order in which prelude.lua names them.
+var names = []string{
+	"meta", "waiting", "away", "lapse", "seen", "tickets", "early", "admitted", "inside", "ended", "forget", "aliases", "cohorts",
 }
 
 func keysOf(line string) keys {
 	tag := "sluice:{" + line + "}:"
 	k := keys{
 		meta: tag + "meta", waiting: tag + "waiting", away: tag + "away", tickets: tag + "tickets",
-		admitted: tag + "admitted", inside: tag + "inside", ended: tag + "ended", aliases: tag + "aliases",
+		early: tag + "early", admitted: tag + "admitted", ended: tag + "ended",
 	}
-	k.all = []string{k.meta, k.waiting, k.away, k.tickets, k.admitted, k.inside, k.ended, k.aliases}
+	for _, name := range names {
+		k.all = append(k.all, tag+name)
+	}
 	return k
 }

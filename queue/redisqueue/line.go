@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,12 +21,21 @@ type Line struct {
 	reads  *reads
 	keys   keys
 
+	// clock is the last reading of the store's; nil before the first.
+	clock atomic.Pointer[reading]
+
 	mu    sync.Mutex
 	known memory // guarded by mu
 }
 
 // memory is what a process remembers of the line, to put it back after a loss.
 type memory struct {
+	// knew is whether this process has known the line, now or before its restart,
+	// and created (ms) the incarnation of the store it knew, 0 if it does not know.
+	knew    bool
+	created int64
+	// lostAt (ms) is the loss that this process has answered with its own hold.
+	lostAt   int64
 	epoch    int64
 	floor    int64 // µs
 	settings queue.Settings
@@ -45,7 +55,7 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 	keys := keysOf(lineID)
 	return &Line{
 		id: lineID, opts: opts, client: client, keys: keys,
-		reads: &reads{client: client, key: keys.waiting},
+		reads: &reads{client: client, waiting: keys.waiting, meta: keys.meta},
 		known: known(opts),
 	}, nil
 }
@@ -53,7 +63,10 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 func known(opts queue.Options) memory {
 	m := memory{settings: opts.Initial}
 	if k := opts.Known; k != nil {
-		m.epoch = k.Epoch
+		m.knew, m.epoch = true, k.Epoch
+		if !k.Created.IsZero() {
+			m.created = k.Created.UnixMilli()
+		}
 		if k.Settings.Revision > 0 {
 			m.settings = k.Settings
 		}
@@ -78,80 +91,187 @@ func (l *Line) Standing(ctx context.Context, t queue.Ticket) (queue.Standing, er
 	if err != nil {
 		return queue.Standing{}, unavailable("reading a position", err)
 	}
-	if r.found && r.place == t.Place {
-		t.IssuedAt, t.ExpiresAt = time.Time{}, time.Time{}
-		return queue.Standing{State: queue.Waiting, Ticket: t, Position: r.rank + 1, Length: r.length}, nil
+	place := t.Place
+	if t.Early() {
+		place = queue.DrawPlace(r.draw.seed, t.ID)
 	}
-	return l.visit(ctx, t.Subject, &t, "")
+	phase, known := l.phase(r.draw)
+	if !r.found || r.place != place || !known {
+		return l.visit(ctx, t.Subject, &t, "")
+	}
+	t.IssuedAt, t.ExpiresAt = time.Time{}, time.Time{}
+	if !t.Early() {
+		t.EnteredAt = queue.EnteredAt(place)
+	}
+	s := queue.Standing{Ticket: t}
+	switch phase {
+	case queue.PhaseScheduled:
+		s.State, s.Length = queue.Scheduled, r.length
+	case queue.PhaseClosed:
+		s.State = queue.Closed
+	default:
+		s.State, s.Position, s.Length = queue.Waiting, r.rank+1, r.length
+	}
+	return s, nil
 }
+
+// phase is the phase of a schedule now; known is false if there is one, and this
+// process has not read the store's clock yet.
+func (l *Line) phase(d draw) (phase queue.Phase, known bool) {
+	if d.opensAt == "" && d.closesAt == "" {
+		return queue.PhaseOpen, true
+	}
+	clock := l.clock.Load()
+	if clock == nil {
+		return "", false
+	}
+	s := queue.Settings{OpensAt: moment(d.opensAt), ClosesAt: moment(d.closesAt)}
+	return s.Phase(clock.now()), true
+}
+
+// visits bounds how often a visit is tried when the seed that its places were
+// drawn from turns out to be another one than the line's.
+const visits = 3
 
 func (l *Line) visit(ctx context.Context, subject string, held *queue.Ticket, newID string) (queue.Standing, error) {
+	for range visits {
+		l.mu.Lock()
+		seed := l.known.settings.Seed
+		l.mu.Unlock()
+		reply, err := l.run(ctx, visitScript, "visiting", l.visitArgs(subject, held, newID, seed)...).Slice()
+		if err != nil {
+			return queue.Standing{}, err
+		}
+		r := values(reply)
+		switch state := r.text(0); state {
+		case "epoch":
+			return queue.Standing{}, queue.ErrEpoch
+		case "full":
+			return queue.Standing{}, queue.ErrFull
+		case "shut":
+			return queue.Standing{}, queue.ErrClosed
+		case "seed":
+			// The line has another one, or none: it is told ours, or makes one.
+			if err := l.open(ctx); err != nil {
+				return queue.Standing{}, err
+			}
+			if _, err := l.Snapshot(ctx); err != nil {
+				return queue.Standing{}, err
+			}
+		default:
+			return l.standing(queue.State(state), subject, r), nil
+		}
+	}
+	// Only a process that knew the line has the seed: better no answer than a
+	// place that was not drawn.
+	return queue.Standing{}, fmt.Errorf("%w: visiting: the seed of the draw is not known", queue.ErrUnavailable)
+}
+
+func (l *Line) visitArgs(subject string, held *queue.Ticket, newID, seed string) []any {
 	var heldID string
-	var heldEpoch, heldPlace int64
+	var heldEpoch, heldPlace, heldEntered, drawn int64
+	early := false
 	if held != nil {
-		heldID, heldEpoch, heldPlace = held.ID, held.Epoch, held.Place
+		heldID, heldEpoch, heldPlace, early = held.ID, held.Epoch, held.Place, held.Early()
+		heldEntered = enteredMS(*held)
+		if early {
+			heldPlace = queue.DrawPlace(seed, heldID)
+		}
 	}
-	reply, err := l.run(ctx, visitScript, "visiting", subject, heldID, heldEpoch, heldPlace, newID,
-		rand.Float64(), l.opts.Jitter.Milliseconds(), l.opts.AdmissionTTL.Milliseconds(), l.ticketTTL()).Slice()
-	if err != nil {
-		return queue.Standing{}, err
+	if newID != "" && seed != "" {
+		drawn = queue.DrawPlace(seed, newID)
 	}
-	r := values(reply)
-	switch state := r.text(0); state {
-	case "epoch":
-		return queue.Standing{}, queue.ErrEpoch
-	case "full":
-		return queue.Standing{}, queue.ErrFull
-	default:
-		return l.standing(queue.State(state), subject, r)
+	return []any{
+		subject, heldID, heldEpoch, heldPlace, heldEntered, flag(early), newID, drawn, seed,
+		rand.Float64(), l.opts.Jitter.Milliseconds(), l.opts.AdmissionTTL.Milliseconds(), l.ticketTTL(), l.hold(),
 	}
 }
 
-func (l *Line) standing(state queue.State, subject string, r values) (queue.Standing, error) {
+// enteredMS is when a ticket was given; a signed place says it itself.
+func enteredMS(t queue.Ticket) int64 {
+	if t.Early() {
+		return t.EnteredAt.UnixMilli()
+	}
+	return t.Place / 1000
+}
+
+func (l *Line) standing(state queue.State, subject string, r values) queue.Standing {
+	place, entered := r.int(4), r.int(5)
 	s := queue.Standing{
 		State: state, Created: r.int(1) == 1,
-		Ticket: queue.Ticket{Line: l.id, Epoch: r.int(2), Subject: subject, ID: r.text(3), Place: r.int(4)},
+		Ticket: queue.Ticket{Line: l.id, Epoch: r.int(2), Subject: subject, ID: r.text(3)},
+	}
+	switch {
+	case entered > 0:
+		s.Ticket.EnteredAt = time.UnixMilli(entered)
+	case place > 0:
+		s.Ticket.Place, s.Ticket.EnteredAt = place, queue.EnteredAt(place)
 	}
 	switch state {
 	case queue.Waiting:
-		s.Position, s.Length = r.int(5), r.int(6)
+		s.Position, s.Length = r.int(6), r.int(7)
+	case queue.Scheduled:
+		s.Length = r.int(7)
 	case queue.Admitted:
 		s.Admission = queue.Admission{
-			Line: l.id, Epoch: s.Ticket.Epoch, Subject: subject, TicketID: s.Ticket.ID, Place: s.Ticket.Place,
-			AdmittedAt: time.UnixMilli(r.int(5)), NotBefore: time.UnixMilli(r.int(6)), ExpiresAt: time.UnixMilli(r.int(7)),
+			Line: l.id, Epoch: s.Ticket.Epoch, Subject: subject, TicketID: s.Ticket.ID, Place: place,
+			AdmittedAt: time.UnixMilli(r.int(6)), NotBefore: time.UnixMilli(r.int(7)), ExpiresAt: time.UnixMilli(r.int(8)),
 		}
 	}
 	l.remember(func(m *memory) {
+		m.knew = true
 		m.epoch = max(m.epoch, s.Ticket.Epoch)
 		m.floor = max(m.floor, s.Ticket.Place)
 	})
-	return s, nil
+	return s
 }
 
 // Leave implements [queue.Line].
 func (l *Line) Leave(ctx context.Context, t queue.Ticket) error {
-	return l.run(ctx, leaveScript, "leaving", t.Subject, "left", l.ticketTTL(), t.ID, t.Epoch).Err()
+	return l.run(ctx, leaveScript, "leaving", t.Subject, "left", l.ticketTTL(), t.ID, t.Epoch,
+		enteredMS(t), flag(t.Early()), l.hold()).Err()
 }
 
 // Remove implements [queue.Line].
 func (l *Line) Remove(ctx context.Context, subject string) (bool, error) {
-	n, err := l.run(ctx, leaveScript, "removing a visitor", subject, "removed", l.ticketTTL(), "", 0).Int()
+	n, err := l.run(ctx, leaveScript, "removing a visitor", subject, "removed", l.ticketTTL(), "", 0, 0, "0", 0).Int()
 	return n == 1, err
 }
 
-// Sweep implements [queue.Line].
-func (l *Line) Sweep(context.Context, []string) (queue.Swept, error) {
-	return queue.Swept{}, nil // STUB
+// maxHeard bounds how many subjects one call of the sweep takes in.
+const maxHeard = 1000
+
+// Sweep implements [queue.Line]. The last call of a round marks: by then everybody
+// heard is noted.
+func (l *Line) Sweep(ctx context.Context, heard []string) (queue.Swept, error) {
+	for {
+		chunk := heard[:min(maxHeard, len(heard))]
+		heard = heard[len(chunk):]
+		args := append(make([]any, 0, 7+len(chunk)), l.opts.Told.Longest().Milliseconds(), l.opts.Grace.Milliseconds(),
+			l.opts.KeepPlace.Milliseconds(), l.ticketTTL(), queue.MinZone, queue.MaxZone, flag(len(heard) > 0))
+		for _, subject := range chunk {
+			args = append(args, subject)
+		}
+		reply, err := l.run(ctx, sweepScript, "sweeping", args...).Slice()
+		if err != nil {
+			return queue.Swept{}, err
+		}
+		if r := values(reply); len(heard) == 0 {
+			return queue.Swept{Zone: r.int(0), Away: r.int(1), GivenUp: r.int(2)}, nil
+		}
+	}
 }
 
 // Arrive implements [queue.Line].
-func (l *Line) Arrive(context.Context, []queue.Completion) error { return nil } // STUB
-
-// Seal implements [queue.Line].
-func (l *Line) Seal(context.Context) error { return nil } // STUB
-
-// Export implements [queue.Line].
-func (l *Line) Export(context.Context) ([]queue.Record, error) { return nil, nil } // STUB
+func (l *Line) Arrive(ctx context.Context, came []queue.Completion) error {
+	return inChunks(came, 500, func(chunk []queue.Completion) error {
+		args := make([]any, len(chunk))
+		for i, c := range chunk {
+			args[i] = c.TicketID
+		}
+		return l.run(ctx, arriveScript, "recording arrivals", args...).Err()
+	})
+}
 
 // Spend implements [queue.Line].
 func (l *Line) Spend(ctx context.Context, used []queue.Completion) error {
@@ -171,7 +291,7 @@ func (l *Line) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (qu
 		return queue.Batch{}, err
 	}
 	reply, err := l.run(ctx, admitScript, "admitting", float(rate), l.opts.Tick.Microseconds(),
-		l.opts.Jitter.Milliseconds(), l.opts.AdmissionTTL.Milliseconds(), l.ticketTTL(), rand.Int32()).Slice()
+		l.opts.Jitter.Milliseconds(), l.opts.AdmissionTTL.Milliseconds(), l.ticketTTL(), rand.Int32(), string(why)).Slice()
 	if err != nil {
 		return queue.Batch{}, err
 	}
@@ -196,7 +316,7 @@ func (l *Line) Restart(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	epoch, err := l.run(ctx, restartScript, "restarting", s.Epoch).Int64()
+	epoch, err := l.run(ctx, restartScript, "restarting", s.Epoch, queue.NewSeed()).Int64()
 	if err != nil {
 		return 0, err
 	}

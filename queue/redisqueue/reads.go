@@ -24,8 +24,8 @@ const maxReads = 1000
 // It is also a little slower (BenchmarkAutoPipeliner), since every poll has to ask
 // for the length of the line by itself.
 type reads struct {
-	client redis.UniversalClient
-	key    string // of the sorted set
+	client        redis.UniversalClient
+	waiting, meta string // keys
 
 	mu      sync.Mutex
 	pending []*batch // guarded by mu
@@ -45,9 +45,14 @@ type read struct {
 	rank    int64 // how many stand before them
 	place   int64
 	length  int64
+	draw    draw
 	err     error
 	gone    atomic.Bool // nobody waits for it any more
 }
+
+// draw is what a place was drawn from, and the schedule: with it a poll is judged
+// by what holds at the moment of its reading, at one command for a whole pipeline.
+type draw struct{ seed, opensAt, closesAt string }
 
 // find reads where a subject stands, at the latest until ctx ends.
 func (r *reads) find(ctx context.Context, subject string) (*read, error) {
@@ -106,13 +111,17 @@ func (r *reads) fill(b *batch) {
 	ranks := make([]*redis.IntCmd, len(b.reads))
 	places := make([]*redis.FloatCmd, len(b.reads))
 	for i, one := range b.reads {
-		ranks[i] = pipe.ZRank(ctx, r.key, one.subject)
-		places[i] = pipe.ZScore(ctx, r.key, one.subject)
+		ranks[i] = pipe.ZRank(ctx, r.waiting, one.subject)
+		places[i] = pipe.ZScore(ctx, r.waiting, one.subject)
 	}
-	length := pipe.ZCard(ctx, r.key)
+	length := pipe.ZCard(ctx, r.waiting)
+	settings := pipe.HMGet(ctx, r.meta, "seed", "opens_at", "closes_at")
 	_, _ = pipe.Exec(ctx) // each command has its own error
+	v := values(settings.Val())
+	d := draw{seed: v.text(0), opensAt: v.text(1), closesAt: v.text(2)}
 	for i, one := range b.reads {
-		one.err = errors.Join(notNil(ranks[i].Err()), notNil(places[i].Err()), length.Err())
+		one.draw = d
+		one.err = errors.Join(notNil(ranks[i].Err()), notNil(places[i].Err()), length.Err(), settings.Err())
 		one.found = ranks[i].Err() == nil && places[i].Err() == nil
 		one.rank, one.place = ranks[i].Val(), int64(places[i].Val())
 		one.length = max(length.Val(), one.rank+1) // somebody may be let in between two reads

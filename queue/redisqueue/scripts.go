@@ -20,11 +20,13 @@ var (
 	openScript      = script("open")
 	visitScript     = script("visit")
 	leaveScript     = script("leave")
-	awayScript      = script("away")
+	sweepScript     = script("sweep")
+	arriveScript    = script("arrive")
 	spendScript     = script("spend")
 	admitScript     = script("admit")
 	configureScript = script("configure")
 	restartScript   = script("restart")
+	sealScript      = script("seal")
 	snapshotScript  = script("snapshot")
 )
 
@@ -57,16 +59,31 @@ func (l *Line) run(ctx context.Context, s *redis.Script, doing string, args ...a
 	return cmd
 }
 
-// open creates the line, or puts back what Redis has forgotten of it.
+// open creates the line, or puts back what Redis has forgotten of it, and learns
+// which incarnation it is.
 func (l *Line) open(ctx context.Context) error {
 	l.mu.Lock()
 	m := l.known
 	l.mu.Unlock()
-	args := append([]any{m.epoch, m.floor, m.settings.Revision}, settingsArgs(m.settings)...)
-	if err := openScript.Run(ctx, l.client, l.keys.all, args...).Err(); err != nil {
+	args := append([]any{
+		m.epoch, m.floor, m.settings.Revision, flag(m.knew), m.created, l.hold(), queue.NewSeed(),
+	}, settingsArgs(m.settings)...)
+	reply, err := openScript.Run(ctx, l.client, l.keys.all, args...).Int64Slice()
+	if err != nil {
 		return unavailable("opening the line", err)
 	}
+	l.remember(func(k *memory) { k.knew, k.created, k.lostAt = true, reply[0], reply[1] })
 	return nil
+}
+
+// hold is how long this process wants nobody to be let in after a loss, in ms:
+// until everybody it told when to ask again can have done so.
+func (l *Line) hold() int64 {
+	longest := l.opts.Told.Longest()
+	if l.opts.Known != nil {
+		longest = max(longest, l.opts.Known.Longest)
+	}
+	return min(longest+l.opts.RecoveryHold, queue.MaxHold).Milliseconds()
 }
 
 // unavailable marks what Redis did not do: it was not reached, or it refuses for
@@ -93,6 +110,18 @@ func (v values) int(i int) int64 {
 		}
 	}
 	return 0
+}
+
+func (v values) fields(i int) map[string]string {
+	if i >= len(v) {
+		return nil
+	}
+	list, _ := v[i].([]any)
+	m := make(map[string]string, len(list)/2)
+	for j := 0; j+1 < len(list); j += 2 {
+		m[values(list).text(j)] = values(list).text(j + 1)
+	}
+	return m
 }
 
 func (v values) text(i int) string {

@@ -1,9 +1,12 @@
 package redisqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/queue"
@@ -30,41 +33,63 @@ func (l *Line) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 	return s, nil
 }
 
-// read reads the figures; ok is false when Redis knows less than this process.
+// read reads the figures; ok is false when Redis knows less than this process, is
+// another incarnation than it knew, or has had a loss it has not answered.
 func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) {
 	reply, err := l.run(ctx, snapshotScript, "reading the line").Slice()
 	if err != nil {
 		return queue.Snapshot{}, false, err
 	}
 	r := values(reply)
-	m := make(map[string]string, len(r)/2)
-	for i := 4; i+1 < len(r); i += 2 {
-		m[r.text(i)] = r.text(i + 1)
-	}
+	m := r.fields(4)
 	if len(m) == 0 {
 		return queue.Snapshot{}, false, nil
 	}
 	s = queue.Snapshot{
-		Line: l.id, Epoch: integer(m["epoch"]), Settings: settingsOf(m),
-		Waiting: r.int(1), Inside: r.int(2), Away: r.int(3),
-		Admitted: integer(m["admitted"]), Spent: integer(m["spent"]), Expired: integer(m["expired"]),
+		Line: l.id, Epoch: integer(m["epoch"]), Created: instant(m["created"]), HoldUntil: instant(m["hold_until"]),
+		Settings: settingsOf(m),
+		Waiting:  r.int(1), Inside: r.int(2), Away: r.int(3),
+		Admitted: integer(m["admitted"]), Arrived: integer(m["arrived"]), Spent: integer(m["spent"]),
+		Expired: integer(m["expired"]), Left: integer(m["left"]), GivenUp: integer(m["given_up"]),
 		Dropped: decimal(m["dropped"]), Rate: decimal(m["rate"]), LimitedBy: queue.LimitedBy(m["limited_by"]),
+		Cohorts: cohortsOf(r.fields(5)), Lag: time.Duration(decimal(m["lag_ms"]) * float64(time.Millisecond)),
 		At: time.UnixMicro(r.int(0)),
 	}
-	floor := integer(m["floor"])
+	l.clock.Store(&reading{store: s.At, local: time.Now()})
+	floor, created, lostAt := integer(m["floor"]), integer(m["created"]), integer(m["lost_at"])
 	l.remember(func(k *memory) {
-		ok = s.Epoch >= k.epoch && floor >= k.floor && s.Settings.Revision >= k.settings.Revision
-		k.epoch, k.floor = max(k.epoch, s.Epoch), max(k.floor, floor)
-		if s.Settings.Revision >= k.settings.Revision {
-			k.settings = s.Settings
+		ok = s.Epoch >= k.epoch && floor >= k.floor && s.Settings.Revision >= k.settings.Revision &&
+			(k.created == 0 || k.created == created) && lostAt == k.lostAt
+		if ok { // otherwise Redis is told first: of equal revisions ours may be the one that stands
+			k.knew, k.created, k.epoch, k.floor, k.settings = true, created, s.Epoch, floor, s.Settings
 		}
 	})
 	return s, ok, nil
 }
 
+// reading is the store's time at a moment of this process's monotonic clock.
+type reading struct{ store, local time.Time }
+
+func (r reading) now() time.Time { return r.store.Add(time.Since(r.local)) }
+
+func cohortsOf(m map[string]string) []queue.Cohort {
+	cohorts := make([]queue.Cohort, 0, len(m))
+	for second, counts := range m {
+		letIn, came, _ := strings.Cut(counts, ":")
+		cohorts = append(cohorts, queue.Cohort{Second: integer(second), Admitted: integer(letIn), Arrived: integer(came)})
+	}
+	slices.SortFunc(cohorts, func(a, b queue.Cohort) int { return cmp.Compare(a.Second, b.Second) })
+	return cohorts
+}
+
 // Configure implements [queue.Line].
 func (l *Line) Configure(ctx context.Context, p queue.Patch) (queue.Settings, error) {
-	var args []any
+	opensAt := ""
+	if p.OpensAt != nil {
+		opensAt = milli(*p.OpensAt)
+	}
+	args := []any{queue.NewSeed(), opensAt}
+	given := len(args)
 	add := func(field string, value any) { args = append(args, field, value) }
 	if p.Paused != nil {
 		add("paused", flag(*p.Paused))
@@ -87,13 +112,28 @@ func (l *Line) Configure(ctx context.Context, p queue.Patch) (queue.Settings, er
 	if p.SoldOut != nil {
 		add("sold_out", flag(*p.SoldOut))
 	}
-	if len(args) == 0 {
+	if p.Weight != nil {
+		add("weight", *p.Weight)
+	}
+	if p.PollBudget != nil {
+		add("poll_budget", optional(*p.PollBudget))
+	}
+	if p.OpensAt != nil {
+		add("opens_at", opensAt)
+	}
+	if p.ClosesAt != nil {
+		add("closes_at", milli(*p.ClosesAt))
+	}
+	if len(args) == given {
 		s, err := l.Snapshot(ctx)
 		return s.Settings, err
 	}
 	reply, err := l.run(ctx, configureScript, "changing the settings", args...).StringSlice()
 	if err != nil {
 		return queue.Settings{}, err
+	}
+	if len(reply) == 1 {
+		return queue.Settings{}, queue.ErrStarted
 	}
 	m := make(map[string]string, len(reply)/2)
 	for i := 0; i+1 < len(reply); i += 2 {
@@ -114,7 +154,9 @@ func settingsArgs(s queue.Settings) []any {
 	return []any{
 		"paused", flag(s.Paused), "message", s.Message, "mode", string(s.Mode),
 		"rate_override", optional(s.RateOverride), "max_active", s.MaxActive,
-		"max_length", s.MaxLength, "sold_out", flag(s.SoldOut),
+		"max_length", s.MaxLength, "sold_out", flag(s.SoldOut), "weight", s.Weight,
+		"poll_budget", optional(s.PollBudget), "opens_at", milli(s.OpensAt), "closes_at", milli(s.ClosesAt),
+		"seed", s.Seed, "tickets_sha256", s.TicketsSHA256,
 	}
 }
 
@@ -123,10 +165,9 @@ func settingsOf(m map[string]string) queue.Settings {
 		Revision: integer(m["revision"]), Paused: m["paused"] == "1", Message: m["message"],
 		Mode: queue.Mode(m["mode"]), MaxActive: integer(m["max_active"]),
 		MaxLength: integer(m["max_length"]), SoldOut: m["sold_out"] == "1",
-	}
-	if v := m["rate_override"]; v != "" {
-		rate := decimal(v)
-		s.RateOverride = &rate
+		Weight: max(integer(m["weight"]), 1), Seed: m["seed"], TicketsSHA256: m["tickets_sha256"],
+		RateOverride: figure(m["rate_override"]), PollBudget: figure(m["poll_budget"]),
+		OpensAt: moment(m["opens_at"]), ClosesAt: moment(m["closes_at"]),
 	}
 	return s
 }
@@ -143,6 +184,38 @@ func optional(f *float64) string {
 		return ""
 	}
 	return float(*f)
+}
+
+func figure(s string) *float64 {
+	if s == "" {
+		return nil
+	}
+	f := decimal(s)
+	return &f
+}
+
+// milli and moment are the two directions of a time in settings: in ms, ” for none.
+func milli(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+func moment(s string) *time.Time {
+	if s == "" {
+		return nil
+	}
+	t := time.UnixMilli(integer(s)).UTC()
+	return &t
+}
+
+// instant is a time in ms, or the zero time where there is none.
+func instant(s string) time.Time {
+	if s == "" || s == "0" {
+		return time.Time{}
+	}
+	return time.UnixMilli(integer(s))
 }
 
 func integer(s string) int64 {

@@ -3,6 +3,7 @@
 -- KEYS  all keys of the line
 -- ARGV  1 rate (per second)   2 tick (µs)   3 jitter (ms)
 --       4 admission's time to live (ms)     5 ticket's (s)   6 random seed
+--       7 what bounds the rate
 -- Reply {skipped, limited_by, rate, dropped, now (µs), epoch, admitted…}, where each
 --       admitted is subject, id, place, not_before, expires_at; rate and
 --       dropped are text, since a number in a reply loses its fraction
@@ -15,7 +16,8 @@ local MOST = 2000
 
 local tick, jitter = tonumber(ARGV[2]), tonumber(ARGV[3])
 local admission_ttl, ticket_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
-local line = redis.call('HMGET', meta, 'batch_at', 'carry', 'paused', 'mode', 'rate_override', 'max_active', 'epoch')
+local line = redis.call('HMGET', meta, 'batch_at', 'carry', 'paused', 'mode', 'rate_override', 'max_active', 'epoch',
+  'opens_at', 'closes_at', 'hold_until')
 local last = tonumber(line[1]) or (now_us - tick) -- a first batch is worth one tick
 local elapsed = now_us - last
 if elapsed >= 0 and line[1] and math.floor(now_us / tick) == math.floor(last / tick) then
@@ -27,19 +29,34 @@ if elapsed < 0 then elapsed = 0 end
 -- Admissions that ran out unused give their share back.
 local over = redis.call('ZRANGEBYSCORE', inside, '-inf', now_ms, 'LIMIT', 0, MOST)
 for _, id in ipairs(over) do
-  local _, _, _, _, subject = admission_of(id)
-  if subject then
-    end_admission(id, subject, 'expired', ticket_ttl)
+  local admission = admission_of(id)
+  if admission then
+    end_admission(id, admission, 'expired', ticket_ttl)
   else
     redis.call('ZREM', inside, id) -- left or removed before
   end
 end
--- Ends are forgotten when the last ticket that could ask has expired itself.
-local forget = redis.call('ZCOUNT', ended, '-inf', int(math.floor(now_ms / 1000) * 8 + 7))
-if forget > 0 then redis.call('ZREMRANGEBYRANK', ended, 0, math.min(forget, MOST) - 1) end
+
+-- Ends are forgotten when the last ticket that could ask has expired itself. One
+-- that has ended again since waits for its later entry.
+local function due(entry)
+  local till, id = string.match(entry or '', '^(%d+):(.*)$')
+  if till and tonumber(till) * 1000 <= now_ms then return id end
+end
+if due(redis.call('LINDEX', forget, 0)) then
+  local ids, n = {}, 0
+  for _, entry in ipairs(redis.call('LRANGE', forget, 0, MOST - 1)) do
+    local id = due(entry)
+    if not id then break end
+    n = n + 1
+    if not end_of(id) then ids[#ids + 1] = id end
+  end
+  redis.call('LTRIM', forget, n, -1)
+  if #ids > 0 then redis.call('HDEL', ended, unpack(ids)) end
+end
 
 local length = redis.call('ZCARD', waiting)
-local rate, limited_by = tonumber(ARGV[1]), 'capacity'
+local rate, limited_by = tonumber(ARGV[1]), ARGV[7]
 if line[5] ~= '' then rate, limited_by = tonumber(line[5]), 'override' end
 
 -- Time that a stall swallowed beyond two ticks is dropped, never banked into a
@@ -54,8 +71,16 @@ if n > MOST then
   n = MOST
 end
 
-if line[3] == '1' then
-  n, limited_by, dropped = 0, 'paused', 0
+local stop
+if phase_of(line[8], line[9]) ~= 'open' then
+  stop = 'schedule'
+elseif line[3] == '1' then
+  stop = 'paused'
+elseif now_ms < (tonumber(line[10] or '') or 0) then
+  stop = 'recovering'
+end
+if stop then
+  n, limited_by, dropped = 0, stop, 0
 elseif line[4] == 'passthrough' then
   n, limited_by, dropped, carry = MOST, 'passthrough', 0, 0
 end
@@ -64,7 +89,7 @@ if cap > 0 and n > 0 then
   local room = math.max(cap - redis.call('ZCARD', inside), 0)
   if n > room then n, limited_by = room, 'max_active' end
 end
-if length <= n and limited_by ~= 'paused' then n, limited_by = length, 'no_one_waiting' end
+if length <= n and not stop then n, limited_by = length, 'no_one_waiting' end
 
 local reply = { 0, limited_by, string.format('%.17g', rate), string.format('%.17g', dropped), now_us,
   tonumber(line[7]) }
@@ -87,7 +112,7 @@ for i, subject in ipairs(subjects) do
   local nbf = now_ms + math.floor(jitter * (i - 1 + math.random()) / #subjects)
   local exp = nbf + admission_ttl
   records[#records + 1] = ids[i]
-  records[#records + 1] = pack(place, nbf, exp, subject)
+  records[#records + 1] = pack({ place = place, at = now_ms, nbf = nbf, exp = exp, fetched = 0, arrived = 0, subject = subject })
   expiries[#expiries + 1] = int(exp)
   expiries[#expiries + 1] = ids[i]
   reply[#reply + 1] = subject
@@ -98,5 +123,5 @@ for i, subject in ipairs(subjects) do
 end
 redis.call('HSET', admitted, unpack(records))
 redis.call('ZADD', inside, unpack(expiries))
-redis.call('HINCRBY', meta, 'admitted', #subjects)
+count_admitted(#subjects, tonumber(popped[#popped]))
 return reply

@@ -1,18 +1,59 @@
 -- Opens the line, or puts back what Redis has forgotten of it: a later epoch, a
--- higher floor of places, settings of a higher revision. Never goes back.
+-- higher floor of places, settings of a higher revision. Never goes back. It also
+-- takes in that the caller has seen a loss, and how long it wants to hold.
 --
 -- KEYS  all keys of the line
--- ARGV  epoch (as the caller last knew it), floor (µs), revision,
+-- ARGV  1 epoch (as the caller last knew it)   2 floor (µs)   3 revision
+--       4 1 if the caller has known the line, else 0
+--       5 created (ms) of the incarnation it knew, 0 if it does not know
+--       6 how long it wants to hold after a loss (ms)   7 a fresh seed
 --       then the settings as field, value, field, value, …
--- Reply 1 if the line was created, else 0
--- O(1)
+-- Reply {created (ms), lost_at (ms, 0 if nothing was lost)}
+-- O(1); O(n) when the seed of a draw with n early tickets is replaced
 local epoch, floor, revision = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local created = redis.call('EXISTS', meta) == 0
-local have = redis.call('HMGET', meta, 'epoch', 'floor', 'revision')
+local knew, knew_created, hold = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6])
+local SETTINGS = 8 -- where they begin
 
-if created or epoch > tonumber(have[1]) then begin_epoch(epoch) end
-if created or floor > tonumber(have[2]) then redis.call('HSET', meta, 'floor', int(floor)) end
-if created or revision > tonumber(have[3]) then
-  redis.call('HSET', meta, 'revision', int(revision), unpack(ARGV, 4))
+local fresh = redis.call('EXISTS', meta) == 0
+local have = redis.call('HMGET', meta, 'epoch', 'floor', 'revision', 'created')
+local created = tonumber(have[4]) or now_ms
+local lost = knew and (fresh or knew_created > 0 and knew_created ~= created)
+
+-- Of two settings of one revision the larger hash wins, so that all processes
+-- come to the same; but only of those that somebody really had: what a process
+-- was merely born with is no word against the store's.
+local function larger_hash()
+  local fields, mine = {}, {}
+  for i = SETTINGS, #ARGV, 2 do
+    fields[#fields + 1] = ARGV[i]
+    mine[#mine + 1] = ARGV[i + 1]
+  end
+  local theirs = redis.call('HMGET', meta, unpack(fields))
+  for i, value in ipairs(theirs) do theirs[i] = value or '' end
+  return redis.sha1hex(table.concat(mine, '\0')) > redis.sha1hex(table.concat(theirs, '\0'))
 end
-return created and 1 or 0
+
+if fresh or epoch > tonumber(have[1]) then
+  begin_epoch(epoch)
+  -- It has forgotten a restart, and with it everybody who came after.
+  lost = lost or not fresh
+end
+if fresh then redis.call('HSET', meta, 'created', int(now_ms)) end
+if fresh or floor > tonumber(have[2]) then redis.call('HSET', meta, 'floor', int(floor)) end
+local theirs = tonumber(have[3])
+if fresh or revision > theirs or revision == theirs and knew and larger_hash() then
+  local seed = redis.call('HGET', meta, 'seed')
+  redis.call('HSET', meta, 'revision', int(revision), unpack(ARGV, SETTINGS))
+  if redis.call('HGET', meta, 'seed') ~= seed then
+    -- Who stands at a place of another draw comes back to the right one with the
+    -- next poll, as after a loss.
+    redis.call('ZREMRANGEBYSCORE', waiting, '-inf', MAX_DRAWN)
+    redis.call('ZREMRANGEBYSCORE', away, '-inf', MAX_DRAWN)
+  end
+end
+-- The lowest revision that is news: a seed that somebody still knows must win.
+if ensure_seed(ARGV[7]) then redis.call('HINCRBY', meta, 'revision', 1) end
+
+if lost then lose(hold) end
+hold_longer(hold)
+return { created, tonumber(redis.call('HGET', meta, 'lost_at')) or 0 }

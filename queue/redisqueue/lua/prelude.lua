@@ -6,7 +6,7 @@
 -- run twice, because a client repeats it when an answer was lost. Numbers that
 -- become text go through int(): tostring and .. keep only 14 digits, and a
 -- place in µs has 16.
-local meta, waiting, away, tickets, admitted, inside, ended, aliases = unpack(KEYS)
+local meta, waiting, away, lapse, seen, tickets, early, admitted, inside, ended, forget, aliases, cohorts = unpack(KEYS)
 
 local clock = redis.call('TIME')
 local now_us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -18,47 +18,118 @@ local function int(n) return string.format('%.0f', n) end
 -- lost it. The caller opens it with what it remembers and calls again.
 local NOT_OPEN = redis.error_reply('NOTOPEN the line is not open')
 
+-- queue.MaxDrawn and queue.MaxCohorts.
+local MAX_DRAWN = 1125899906842623
+local MAX_COHORTS = 128
+
 local codes = { spent = 1, expired = 2, left = 3, removed = 4 }
 local states = { 'spent', 'expired', 'left', 'removed' }
 
--- How a ticket ended, or nil. O(1).
+-- The phase of the schedule; '' or an absent field is no such time.
+local function phase_of(opens_at, closes_at)
+  opens_at, closes_at = tonumber(opens_at or ''), tonumber(closes_at or '')
+  if closes_at and now_ms >= closes_at then return 'closed' end
+  if opens_at and now_ms < opens_at then return 'scheduled' end
+  return 'open'
+end
+
+-- How a ticket ended (state, place, at, fetched), or nil. O(1).
 local function end_of(id)
-  local score = redis.call('ZSCORE', ended, id)
-  if not score then return nil end
-  score = tonumber(score)
-  if math.floor(score / 8) * 1000 <= now_ms then return nil end
-  return states[score % 8]
+  local packed = redis.call('HGET', ended, id)
+  if not packed then return nil end
+  local code, till, place, at, fetched = string.match(packed, '^(%d):(%d+):(%d+):(%d+):(%d+)$')
+  if tonumber(till) * 1000 <= now_ms then return nil end
+  return { state = states[tonumber(code)], place = tonumber(place), at = tonumber(at), fetched = tonumber(fetched) }
 end
 
 -- Remembers how a ticket ended, for ttl_s seconds: a ticket signed until now
--- lives no longer than that. O(log n).
-local function remember_end(id, state, ttl_s)
-  redis.call('ZADD', ended, int((math.floor(now_ms / 1000) + ttl_s + 1) * 8 + codes[state]), id)
+-- lives no longer than that. was has what is known of its place, at and fetched.
+-- O(1).
+local function remember_end(id, state, ttl_s, was)
+  was = was or {}
+  local till = int(math.floor(now_ms / 1000) + ttl_s + 1)
+  redis.call('HSET', ended, id, table.concat(
+    { codes[state], till, int(was.place or 0), int(was.at or 0), int(was.fetched or 0) }, ':'))
+  redis.call('RPUSH', forget, till .. ':' .. id)
 end
 
--- The live admission of a ticket, or nil: place, admitted_at, not_before,
--- expires_at, subject. O(1).
+-- The live admission of a ticket, or nil. O(1).
 local function admission_of(id)
   local packed = redis.call('HGET', admitted, id)
   if not packed then return nil end
-  local place, at, nbf, exp, subject = string.match(packed, '^(%d+):(%d+):(%d+):(%d+):(.*)$')
-  return tonumber(place), tonumber(at), tonumber(nbf), tonumber(exp), subject
+  local place, at, nbf, exp, fetched, arrived, subject =
+    string.match(packed, '^(%d+):(%d+):(%d+):(%d+):(%d+):(%d):(.*)$')
+  return { place = tonumber(place), at = tonumber(at), nbf = tonumber(nbf), exp = tonumber(exp),
+    fetched = tonumber(fetched), arrived = tonumber(arrived), subject = subject }
 end
 
--- Packs an admission as admission_of reads it; times in ms.
-local function pack(place, nbf, exp, subject)
-  return int(place) .. ':' .. int(now_ms) .. ':' .. int(nbf) .. ':' .. int(exp) .. ':' .. subject
+-- Packs an admission as admission_of reads it.
+local function pack(a)
+  return table.concat({ int(a.place), int(a.at), int(a.nbf), int(a.exp), int(a.fetched), a.arrived, a.subject }, ':')
 end
 
 -- Ends the live admission of a ticket and forgets whose it was. Who left or was
 -- removed keeps the slot inside until the admission's own expiry: their token may
 -- be out, and it is good until then. O(log n).
-local function end_admission(id, subject, state, ttl_s)
+local function end_admission(id, a, state, ttl_s)
   redis.call('HDEL', admitted, id)
-  if state == 'spent' or state == 'expired' then redis.call('ZREM', inside, id) end
-  if redis.call('HGET', tickets, subject) == id then redis.call('HDEL', tickets, subject) end
-  remember_end(id, state, ttl_s)
-  if state == 'spent' or state == 'expired' then redis.call('HINCRBY', meta, state, 1) end
+  if redis.call('HGET', tickets, a.subject) == id then redis.call('HDEL', tickets, a.subject) end
+  remember_end(id, state, ttl_s, a)
+  if state == 'spent' or state == 'expired' then
+    redis.call('ZREM', inside, id)
+    redis.call('HINCRBY', meta, state, 1)
+  end
+end
+
+-- Ends the place of somebody waiting or away. O(log n).
+local function end_place(id, subject, state, ttl_s)
+  local place = redis.call('ZSCORE', waiting, subject) or redis.call('ZSCORE', away, subject)
+  redis.call('ZREM', waiting, subject)
+  redis.call('ZREM', away, subject)
+  redis.call('ZREM', lapse, subject)
+  redis.call('HDEL', tickets, subject)
+  remember_end(id, state, ttl_s, { place = tonumber(place) })
+end
+
+-- Gives up the place of somebody away whom the head has passed for too long.
+local function give_up(id, subject, ttl_s)
+  end_place(id, subject, 'expired', ttl_s)
+  redis.call('HINCRBY', meta, 'given_up', 1)
+end
+
+-- Counts into the cohort of the second of at (ms). One that is forgotten stays so.
+-- O(1), and O(cohorts) when a new one begins.
+local function count_cohort(at, let_in, came)
+  local second = int(math.floor(at / 1000))
+  local have = redis.call('HGET', cohorts, second)
+  if not have and let_in == 0 then return end
+  if not have and redis.call('HLEN', cohorts) >= MAX_COHORTS then
+    local oldest
+    for _, key in ipairs(redis.call('HKEYS', cohorts)) do
+      if not oldest or tonumber(key) < tonumber(oldest) then oldest = key end
+    end
+    redis.call('HDEL', cohorts, oldest)
+  end
+  local before, arrived = string.match(have or '0:0', '^(%d+):(%d+)$')
+  redis.call('HSET', cohorts, second, int(tonumber(before) + let_in) .. ':' .. int(tonumber(arrived) + came))
+end
+
+-- Counts n who were let in now, the last of them at a place. O(1).
+local function count_admitted(n, place)
+  redis.call('HINCRBY', meta, 'admitted', n)
+  count_cohort(now_ms, n, 0)
+  if place > (tonumber(redis.call('HGET', meta, 'head')) or 0) then redis.call('HSET', meta, 'head', int(place)) end
+end
+
+-- Counts the holder of an admission as arrived, once. The caller keeps a. O(1).
+local function count_arrival(a)
+  if a.arrived == 1 then return false end
+  a.arrived = 1
+  count_cohort(a.at, 0, 1)
+  local lag, sample = tonumber(redis.call('HGET', meta, 'lag_ms') or ''), math.max(now_ms - a.at, 0)
+  redis.call('HSET', meta, 'lag_ms', string.format('%.6f', lag and lag + (sample - lag) / 32 or sample))
+  redis.call('HINCRBY', meta, 'arrived', 1)
+  return true
 end
 
 -- Follows a second ticket of a visitor to the one that holds the place. O(1):
@@ -72,10 +143,35 @@ local function earliest(id)
   return id
 end
 
--- Makes the epoch e and forgets everybody of the one before. Settings and the
--- floor of places stay. UNLINK frees the memory outside of this script.
+-- Raises the end of the hold to hold (ms) after the loss, if there was one.
+local function hold_longer(hold)
+  local have = redis.call('HMGET', meta, 'lost_at', 'hold_until')
+  if not have[1] then return end
+  local till = tonumber(have[1]) + hold
+  if till > (tonumber(have[2]) or 0) then redis.call('HSET', meta, 'hold_until', int(till)) end
+end
+
+-- Notes that this store has lost its memory, once per incarnation: nobody is let
+-- in for as long as the caller's hold (ms), which others raise to their own.
+local function lose(hold)
+  if redis.call('HSETNX', meta, 'lost_at', int(now_ms)) == 1 then hold_longer(hold) end
+end
+
+-- Makes the epoch e and forgets everybody of the one before, and the draw. The
+-- other settings and the floor of places stay. UNLINK frees the memory outside
+-- of this script.
 local function begin_epoch(e)
-  redis.call('UNLINK', waiting, away, tickets, admitted, inside, ended, aliases)
-  redis.call('HDEL', meta, 'admitted', 'spent', 'expired', 'dropped', 'carry', 'rate', 'limited_by')
-  redis.call('HSET', meta, 'epoch', int(e))
+  redis.call('UNLINK', waiting, away, lapse, seen, tickets, early, admitted, inside, ended, forget, aliases, cohorts)
+  redis.call('HDEL', meta, 'admitted', 'arrived', 'spent', 'expired', 'left', 'given_up', 'dropped', 'carry', 'rate',
+    'limited_by', 'lag_ms', 'head', 'passed', 'started')
+  redis.call('HSET', meta, 'epoch', int(e), 'seed', '', 'tickets_sha256', '')
+end
+
+-- Gives a line that is still to open a seed, if it has none; reports whether it
+-- did, since the settings are others then.
+local function ensure_seed(candidate)
+  local have = redis.call('HMGET', meta, 'seed', 'opens_at')
+  if (have[1] or '') ~= '' or (tonumber(have[2] or '') or 0) <= now_ms then return false end
+  redis.call('HSET', meta, 'seed', candidate, 'tickets_sha256', '')
+  return true
 end

@@ -3,12 +3,8 @@
 -- holds the line, and TIME alone goes to any of them.
 --
 -- KEYS  all keys of the line
--- Reply {now (µs), waiting, inside, away, field, value, field, value, …} with
---       the fields of the meta hash; no fields if the line is not open
+-- Reply {now (µs), waiting, inside, away, the meta hash, the cohorts}, both as
+--       {field, value, field, value, …}; an empty meta if the line is not open
 -- O(1)
-local reply = redis.call('HGETALL', meta)
-table.insert(reply, 1, redis.call('ZCARD', away))
-table.insert(reply, 1, redis.call('ZCARD', inside))
-table.insert(reply, 1, redis.call('ZCARD', waiting))
-table.insert(reply, 1, now_us)
-return reply
+return { now_us, redis.call('ZCARD', waiting), redis.call('ZCARD', inside), redis.call('ZCARD', away),
+  redis.call('HGETALL', meta), redis.call('HGETALL', cohorts) }

@@ -9,21 +9,22 @@ if redis.call('EXISTS', meta) == 0 then return NOT_OPEN end
 local ticket_ttl, fresh = tonumber(ARGV[1]), 0
 for i = 2, #ARGV, 2 do
   local subject, id = ARGV[i], ARGV[i + 1]
-  if admission_of(id) then
-    end_admission(id, subject, 'spent', ticket_ttl)
+  local admission, over = admission_of(id), end_of(id)
+  if admission then
+    count_arrival(admission)
+    end_admission(id, admission, 'spent', ticket_ttl)
     fresh = fresh + 1
-  elseif end_of(id) ~= 'spent' then
+  elseif not over or over.state ~= 'spent' then
     -- The admission ran out in this moment, its visitor left the line before they
     -- ordered, or the store was emptied since and they are back in line: the order
     -- stands in any case.
-    remember_end(id, 'spent', ticket_ttl)
+    if redis.call('HGET', tickets, subject) == id then
+      end_place(id, subject, 'spent', ticket_ttl)
+    else
+      remember_end(id, 'spent', ticket_ttl, over)
+    end
     redis.call('ZREM', inside, id)
     redis.call('HINCRBY', meta, 'spent', 1)
-    if redis.call('HGET', tickets, subject) == id then
-      redis.call('ZREM', waiting, subject)
-      redis.call('ZREM', away, subject)
-      redis.call('HDEL', tickets, subject)
-    end
     fresh = fresh + 1
   end
 end
