@@ -127,7 +127,7 @@ var ends = map[string]queue.State{"1": queue.Spent, "2": queue.Expired, "3": que
 
 func endOf(id, packed string) (r queue.Record, ok bool) {
 	p := strings.Split(packed, ":")
-	if len(p) != 5 {
+	if len(p) != 6 {
 		return queue.Record{}, false
 	}
 	return queue.Record{

@@ -25,8 +25,8 @@ package redisqueue
 //	               for live admissions
 //	inside   ZSET  member ticket id, score expires_at (ms), for admissions whose
 //	               token may be in use, also after their visitor left
-//	ended    HASH  ticket id → "code:until:place:admitted_at:fetched" (until when
-//	               it is remembered in s, times in ms, 0 if not known)
+//	ended    HASH  ticket id → "code:until:place:admitted_at:fetched:arrived"
+//	               (until when it is remembered in s, times in ms, 0 if not known)
 //	forget   LIST  "until:ticket id", in the order in which ends are forgotten:
 //	               all are remembered equally long, so a queue is enough
 //	aliases  HASH  ticket id → the earlier ticket id of the same subject;

@@ -162,9 +162,7 @@ func (l *Line) visit(ctx context.Context, subject string, held *queue.Ticket, ne
 			return l.standing(queue.State(state), subject, r), nil
 		}
 	}
-	// Only a process that knew the line has the seed: better no answer than a
-	// place that was not drawn.
-	return queue.Standing{}, fmt.Errorf("%w: visiting: the seed of the draw is not known", queue.ErrUnavailable)
+	return queue.Standing{}, fmt.Errorf("%w: visiting: the draw keeps changing", queue.ErrUnavailable)
 }
 
 func (l *Line) visitArgs(subject string, held *queue.Ticket, newID, seed string) []any {
@@ -229,12 +227,12 @@ func (l *Line) standing(state queue.State, subject string, r values) queue.Stand
 // Leave implements [queue.Line].
 func (l *Line) Leave(ctx context.Context, t queue.Ticket) error {
 	return l.run(ctx, leaveScript, "leaving", t.Subject, "left", l.ticketTTL(), t.ID, t.Epoch,
-		enteredMS(t), flag(t.Early()), l.hold()).Err()
+		enteredMS(t), flag(t.Early()), t.Place, l.hold()).Err()
 }
 
 // Remove implements [queue.Line].
 func (l *Line) Remove(ctx context.Context, subject string) (bool, error) {
-	n, err := l.run(ctx, leaveScript, "removing a visitor", subject, "removed", l.ticketTTL(), "", 0, 0, "0", 0).Int()
+	n, err := l.run(ctx, leaveScript, "removing a visitor", subject, "removed", l.ticketTTL(), "", 0, 0, "0", 0, 0).Int()
 	return n == 1, err
 }
 

@@ -6,13 +6,19 @@
 -- Reply the meta hash, as HGETALL; {'started'} if the opening time cannot be in
 --       the future any more
 -- O(1)
-local line = redis.call('HMGET', meta, 'revision', 'started', 'seed', 'opens_at')
+local line = redis.call('HMGET', meta, 'revision', 'started', 'opens_at', 'closes_at', 'paused', 'hold_until')
 if not line[1] then return NOT_OPEN end
 local opens_at = tonumber(ARGV[2])
 if opens_at and opens_at > now_ms then
-  -- A draw that has opened is over: its seed and its tickets are published.
-  local drawn = line[3] ~= '' and (tonumber(line[4] or '') or 0) <= now_ms and redis.call('HLEN', early) > 0
-  if line[2] or drawn then return { 'started' } end
+  local ahead = (tonumber(line[3] or '') or 0) > now_ms
+  if line[2] or not ahead and redis.call('HLEN', early) > 0 then return { 'started' } end
+  -- An earlier seed is public since that draw opened: whoever knew it could enter
+  -- until the place pleases.
+  if not ahead then redis.call('HSET', meta, 'seed', '') end
+end
+-- A pause between two sweeps counts too: nobody has to speak while nothing moves.
+if line[5] == '1' or phase_of(line[3], line[4]) ~= 'open' or now_ms < (tonumber(line[6] or '') or 0) then
+  redis.call('HSET', meta, 'listening', int(now_ms))
 end
 local revision = math.max(tonumber(line[1]) + 1, now_ms)
 redis.call('HSET', meta, 'revision', int(revision), unpack(ARGV, 3))

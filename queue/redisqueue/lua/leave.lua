@@ -4,14 +4,14 @@
 -- ARGV  1 subject   2 'left' or 'removed'   3 ticket's time to live (s)
 --       4 id of the ticket held, or '' when the subject alone is named
 --       5 its epoch   6 when it was given (ms)   7 1 if it is an early one, else 0
---       8 the caller's hold after a loss (ms)
+--       8 its signed place (µs), 0 if it has none   9 the caller's hold after a loss (ms)
 -- Reply 1 if there was something to end, else 0
 -- O(log n)
 local epoch = tonumber(redis.call('HGET', meta, 'epoch') or '')
 if not epoch then return NOT_OPEN end
 
 local subject, state, ticket_ttl, held = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local hold = tonumber(ARGV[8])
+local hold = tonumber(ARGV[9])
 local shown = held
 if held ~= '' then
   if tonumber(ARGV[5]) < epoch then return 0 end
@@ -29,7 +29,7 @@ local current = redis.call('HGET', tickets, subject)
 if held ~= '' and held ~= current then
   if held == shown and tonumber(ARGV[6]) < (tonumber(redis.call('HGET', meta, 'created') or '') or 0) then lose(hold) end
   if ARGV[7] == '1' then redis.call('HSETNX', early, shown, ARGV[6]) end
-  remember_end(held, state, ticket_ttl)
+  remember_end(held, state, ticket_ttl, { place = tonumber(ARGV[8]) })
   return 0
 end
 if not current then return 0 end

@@ -33,23 +33,24 @@ local function phase_of(opens_at, closes_at)
   return 'open'
 end
 
--- How a ticket ended (state, place, at, fetched), or nil. O(1).
+-- How a ticket ended (state, place, at, fetched, arrived), or nil. O(1).
 local function end_of(id)
   local packed = redis.call('HGET', ended, id)
   if not packed then return nil end
-  local code, till, place, at, fetched = string.match(packed, '^(%d):(%d+):(%d+):(%d+):(%d+)$')
+  local code, till, place, at, fetched, arrived = string.match(packed, '^(%d):(%d+):(%d+):(%d+):(%d+):(%d)$')
   if tonumber(till) * 1000 <= now_ms then return nil end
-  return { state = states[tonumber(code)], place = tonumber(place), at = tonumber(at), fetched = tonumber(fetched) }
+  return { state = states[tonumber(code)], place = tonumber(place), at = tonumber(at), fetched = tonumber(fetched),
+    arrived = tonumber(arrived) }
 end
 
 -- Remembers how a ticket ended, for ttl_s seconds: a ticket signed until now
--- lives no longer than that. was has what is known of its place, at and fetched.
--- O(1).
+-- lives no longer than that. was has what is known of its place, at, fetched and
+-- arrived. O(1).
 local function remember_end(id, state, ttl_s, was)
   was = was or {}
   local till = int(math.floor(now_ms / 1000) + ttl_s + 1)
   redis.call('HSET', ended, id, table.concat(
-    { codes[state], till, int(was.place or 0), int(was.at or 0), int(was.fetched or 0) }, ':'))
+    { codes[state], till, int(was.place or 0), int(was.at or 0), int(was.fetched or 0), was.arrived or 0 }, ':'))
   redis.call('RPUSH', forget, till .. ':' .. id)
 end
 
@@ -81,14 +82,15 @@ local function end_admission(id, a, state, ttl_s)
   end
 end
 
--- Ends the place of somebody waiting or away. O(log n).
+-- Ends the place of somebody waiting or away, and returns it. O(log n).
 local function end_place(id, subject, state, ttl_s)
   local place = redis.call('ZSCORE', waiting, subject) or redis.call('ZSCORE', away, subject)
   redis.call('ZREM', waiting, subject)
   redis.call('ZREM', away, subject)
   redis.call('ZREM', lapse, subject)
   redis.call('HDEL', tickets, subject)
-  remember_end(id, state, ttl_s, { place = tonumber(place) })
+  remember_end(id, state, ttl_s, { place = tonumber(place or '') })
+  return tonumber(place or '')
 end
 
 -- Gives up the place of somebody away whom the head has passed for too long.
@@ -154,7 +156,7 @@ end
 -- Notes that this store has lost its memory, once per incarnation: nobody is let
 -- in for as long as the caller's hold (ms), which others raise to their own.
 local function lose(hold)
-  if redis.call('HSETNX', meta, 'lost_at', int(now_ms)) == 1 then hold_longer(hold) end
+  if redis.call('HSETNX', meta, 'lost_at', int(math.ceil(now_us / 1000))) == 1 then hold_longer(hold) end
 end
 
 -- Makes the epoch e and forgets everybody of the one before, and the draw. The

@@ -18,11 +18,11 @@ for i = 2, #ARGV, 2 do
     -- The admission ran out in this moment, its visitor left the line before they
     -- ordered, or the store was emptied since and they are back in line: the order
     -- stands in any case.
-    if redis.call('HGET', tickets, subject) == id then
-      end_place(id, subject, 'spent', ticket_ttl)
-    else
-      remember_end(id, 'spent', ticket_ttl, over)
-    end
+    local was = over or {}
+    if redis.call('HGET', tickets, subject) == id then was.place = end_place(id, subject, 'spent', ticket_ttl) end
+    if was.arrived ~= 1 then redis.call('HINCRBY', meta, 'arrived', 1) end
+    was.arrived = 1
+    remember_end(id, 'spent', ticket_ttl, was)
     redis.call('ZREM', inside, id)
     redis.call('HINCRBY', meta, 'spent', 1)
     fresh = fresh + 1

@@ -25,7 +25,7 @@ if tonumber(ARGV[1]) >= told or now_ms - told_at > 120000 then
   redis.call('HSET', meta, 'told_ms', int(told), 'told_at', int(now_ms))
 end
 local limit = told + grace
-local zone = math.ceil((tonumber(line[8]) or 0) * limit / 1000)
+local zone = math.floor(2 * (tonumber(line[8]) or 0) * limit / 1000)
 zone = math.min(math.max(zone, tonumber(ARGV[5])), tonumber(ARGV[6]))
 
 if #ARGV > 7 then

@@ -80,7 +80,10 @@ if phase == 'closed' and entering and not admission then return { 'shut' } end
 
 local unknown, fresh = held ~= '' and held ~= current, not current and held == ''
 if unknown and held == shown and held_entered < (tonumber(line[2]) or 0) then lose(hold) end
-if (unknown and held_early or fresh and phase == 'scheduled') and (line[3] ~= ARGV[9] or ARGV[9] == '') then
+-- A draw that nobody knows any more is drawn from '': who was early stands in
+-- front, until somebody brings the seed.
+local seed = line[3] or ''
+if (unknown and held_early or fresh and phase == 'scheduled') and (seed ~= ARGV[9] or seed == '' and phase == 'scheduled') then
   return { 'seed' }
 end
 
@@ -94,7 +97,7 @@ local function may_pass(ahead)
 end
 
 local created = 0
-if unknown and held_early then redis.call('HSETNX', early, shown, int(held_entered)) end
+if unknown and held_early then redis.call('HSETNX', early, held, int(held_entered)) end
 if current and unknown then
   local from, to = held, current
   if not admission and held_place < place then
@@ -102,6 +105,7 @@ if current and unknown then
     current, place = held, held_place
   end
   redis.call('HSET', aliases, from, to)
+  redis.call('HDEL', early, from) -- one ticket of each visitor is in the draw
   redis.call('EXPIRE', aliases, ticket_ttl + 1)
 elseif unknown then
   current, place = held, held_place
