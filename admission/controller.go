@@ -150,7 +150,8 @@ func (c *Controller) report() Report {
 	r.Orders = &OrdersReport{
 		Capacity: c.law.Capacity, Reason: c.law.Reason, WaitTarget: pool.Law.WaitTarget,
 		Throughput: c.law.Throughput, Utilisation: c.law.Utilisation,
-		Workers: m.Workers, Busy: m.Busy, Backlog: m.Backlog, BacklogLimit: m.BacklogLimit, Completed: m.Completed,
+		Workers: m.Workers, Busy: m.Busy, Backlog: m.Backlog, BacklogLimit: m.BacklogLimit,
+		Completed: m.Completed, Returning: c.law.Returning,
 	}
 	pool.Describe(r.Orders)
 	return r

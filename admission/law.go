@@ -19,8 +19,9 @@ type Measurement struct {
 	// Running is how many units of work the busy workers have in hand: with group
 	// commit more than Busy. 0 stands for one each.
 	Running int
-	// Completed counts units of work that ran to their end.
-	Completed int64
+	// Completed counts units of work that ran to their end, Refused those that got no
+	// worker.
+	Completed, Refused int64
 	// BusyTime is the time all workers together have been at work.
 	BusyTime time.Duration
 }
@@ -43,6 +44,10 @@ type LawState struct {
 	// Throughput is orders per second, Utilisation the share of the workers' time
 	// that was used, both over the law's window.
 	Throughput, Utilisation float64
+
+	// Returning is how many orders were refused so lately that they are on their way
+	// back: they are a backlog that the pool does not see.
+	Returning int
 
 	past  [readings]Measurement // oldest first
 	count int                   // how many of past are filled
@@ -78,6 +83,9 @@ const (
 	// grows only while what it allows is used (as TCP's congestion window does, RFC
 	// 2861), and orders follow their admissions by some doublings.
 	stretch = 8
+	// returnsWithin is the time in which a refused order comes again: it is told to
+	// after a second.
+	returnsWithin = 1500 * time.Millisecond
 	// leastCapacity keeps a trickle of orders coming to a pool that finished none,
 	// or nobody would ever find out that it works again.
 	leastCapacity = 0.2
@@ -136,6 +144,12 @@ func (s *LawState) read(m Measurement) {
 	first := s.past[0]
 	s.Throughput = float64(m.Completed-first.Completed) / m.At.Sub(first.At).Seconds()
 	s.Utilisation = utilisation(first, m)
+	for i := s.count - 1; i >= 0; i-- {
+		s.Returning = int(max(0, m.Refused-s.past[i].Refused))
+		if m.At.Sub(s.past[i].At) >= returnsWithin {
+			break
+		}
+	}
 }
 
 // measured is what busy workers finish per second.

@@ -77,7 +77,7 @@ func ShareOut(reports []Report, lines map[string]LineState) Rates {
 			continue
 		}
 		out.Capacity += r.Orders.Capacity
-		out.InPipe += float64(max(0, r.Orders.Backlog))
+		out.InPipe += float64(max(0, r.Orders.Backlog) + max(0, r.Orders.Returning))
 		waiting += stock(r.Orders.Capacity, r.Orders.WaitTarget, r.Orders.BacklogLimit)
 	}
 	shares := claims(lines)

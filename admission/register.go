@@ -41,6 +41,8 @@ type OrdersReport struct {
 	BacklogLimit int   `json:"backlog_limit"`
 	Completed    int64 `json:"completed"`
 	Refused      int64 `json:"refused"`
+	// Returning is how many were refused so lately that they are on their way back.
+	Returning int `json:"returning"`
 	// Work is how long orders took lately, Wait how long they waited for a worker.
 	Work Percentiles `json:"work"`
 	Wait Percentiles `json:"wait"`

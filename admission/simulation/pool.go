@@ -18,6 +18,7 @@ type pool struct {
 	busy      int
 	running   int
 	completed int64
+	refused   int64
 	busyTime  float64
 	busySince float64
 
@@ -46,6 +47,7 @@ func (q *pool) take() bool {
 		q.p.record.began(q.p.now, 0)
 		q.work(1)
 	case len(q.waiting) >= q.spec.Backlog:
+		q.refused++
 		return false
 	default:
 		q.waiting = append(q.waiting, q.p.now)
@@ -56,6 +58,7 @@ func (q *pool) take() bool {
 // expire refuses those who have waited too long.
 func (q *pool) expire() {
 	n := 0
+	defer func() { q.refused += int64(n) }()
 	for n < len(q.waiting) && q.p.now-q.waiting[n] > q.spec.Deadline {
 		q.p.retry()
 		n++
@@ -121,6 +124,7 @@ func (q *pool) round() {
 		Backlog:      len(q.waiting),
 		BacklogLimit: q.spec.Backlog,
 		Completed:    q.completed,
+		Refused:      q.refused,
 		BusyTime:     time.Duration(q.busyTime * 1e9),
 	}, admission.LawSettings{
 		First:      admission.FirstGuess(q.spec.Workers, 200*time.Millisecond, 0.7),
@@ -134,6 +138,7 @@ func (q *pool) round() {
 			Reason:       q.state.Reason,
 			WaitTarget:   time.Duration(waitTarget * 1e9),
 			Backlog:      len(q.waiting),
+			Returning:    q.state.Returning,
 			BacklogLimit: q.spec.Backlog,
 		},
 	}

@@ -53,12 +53,12 @@ func (r *Run) busy(from, to float64, n int) {
 // note reads the backlog at the end of a second.
 func (p *plant) note() {
 	second := int(math.Round(p.now)) - 1
-	p.record.Backlog[second] = float64(p.returning)
 	for _, q := range p.pools {
 		q.expire()
 		q.advance()
 		p.record.Backlog[second] += float64(len(q.waiting))
 	}
+	p.record.Backlog[second] += float64(p.returning)
 }
 
 func (r *Run) finish() {
