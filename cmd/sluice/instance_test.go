@@ -93,6 +93,13 @@ func serveEmbedded(t testing.TB, environ ...string) *instance {
 			t.Errorf("exit %d; log:\n%s", code, log)
 		}
 	})
+	i.find(t, out)
+	return i
+}
+
+// find takes the addresses from the banner.
+func (i *instance) find(t testing.TB, out *lines) {
+	t.Helper()
 	text := out.await(t, "Stop it")
 	for _, found := range shown.FindAllStringSubmatch(text, -1) {
 		if found[1] == "Operator" {
@@ -102,9 +109,8 @@ func serveEmbedded(t testing.TB, environ ...string) *instance {
 		}
 	}
 	if i.public == "" || i.admin == "" {
-		t.Fatalf("no addresses in:\n%s\nlog:\n%s", text, log)
+		t.Fatalf("no addresses in:\n%s\nlog:\n%s", text, i.log)
 	}
-	return i
 }
 
 // call sends JSON and reads JSON.
@@ -121,11 +127,20 @@ func callAs(t testing.TB, host, url string, header map[string]string) (status in
 
 func send(t testing.TB, method, host, url string, header map[string]string, body string) (status int, answer map[string]any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	status, answer, err := try(t.Context(), method, host, url, header, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, answer
+}
+
+// try sends to an instance that may be gone.
+func try(ctx context.Context, method, host, url string, header map[string]string, body string) (status int, answer map[string]any, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return 0, nil, err
 	}
 	req.Host = host // empty is the address itself
 	if body != "" {
@@ -136,17 +151,17 @@ func send(t testing.TB, method, host, url string, header map[string]string, body
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatal(err)
+		return 0, nil, err
 	}
 	if len(raw) > 0 && json.Unmarshal(raw, &answer) != nil {
 		answer = map[string]any{"text": string(raw)}
 	}
-	return res.StatusCode, answer
+	return res.StatusCode, answer, nil
 }
 
 // client keeps no connections: an idle one would be a leaked goroutine.
@@ -155,13 +170,22 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // visitor goes the whole way. Each step may go to another instance.
 type visitor struct {
 	t      testing.TB
+	line   string // empty is the default line
 	ticket string
 	token  string
 }
 
+// to is a queue route of the visitor's line.
+func (v *visitor) to(at *instance, route string) string {
+	if v.line == "" {
+		return at.public + route
+	}
+	return at.public + route + "?line=" + v.line
+}
+
 func (v *visitor) enter(at *instance) map[string]any {
 	v.t.Helper()
-	status, answer := call(v.t, http.MethodPost, at.public+"/queue/enter", nil, "{}")
+	status, answer := call(v.t, http.MethodPost, v.to(at, "/queue/enter"), nil, "{}")
 	if status != http.StatusCreated {
 		v.t.Fatalf("enter: %d %v", status, answer)
 	}
@@ -171,7 +195,7 @@ func (v *visitor) enter(at *instance) map[string]any {
 
 func (v *visitor) position(at *instance) map[string]any {
 	v.t.Helper()
-	status, answer := call(v.t, http.MethodGet, at.public+"/queue/position", map[string]string{"X-Queue-Ticket": v.ticket}, "")
+	status, answer := call(v.t, http.MethodGet, v.to(at, "/queue/position"), map[string]string{"X-Queue-Ticket": v.ticket}, "")
 	if status != http.StatusOK {
 		v.t.Fatalf("position: %d %v", status, answer)
 	}

@@ -24,7 +24,15 @@ import (
 	"sluice/queue"
 )
 
+// serveOnly, when set, makes the test binary the command: a process that can be
+// killed.
+const serveOnly = "SLUICE_TEST_SERVE_ONLY"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(serveOnly) != "" {
+		os.Args = []string{"sluice", "serve"}
+		main()
+	}
 	goleak.VerifyTestMain(m,
 		// fasthttp's: one for the whole process, for good, keeps the text of the
 		// Date header; one for each server sleeps up to 10 s before it notices

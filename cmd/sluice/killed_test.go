@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/queue"
+)
+
+// startProcess runs an instance as a process of its own, which can be killed.
+func startProcess(t *testing.T, environ ...string) (*instance, *exec.Cmd) {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
+	cmd.Env = append(append(os.Environ(), serveOnly+"=1",
+		"SLUICE_LISTEN=127.0.0.1:0", "SLUICE_ADMIN_LISTEN=127.0.0.1:0", "SLUICE_DATA="+t.TempDir(), "SLUICE_LINE_JITTER=0s"), environ...)
+	out, log := newLines(), newLines()
+	cmd.Stdout, cmd.Stderr = out, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	i := &instance{log: log}
+	i.find(t, out)
+	return i, cmd
+}
+
+// One of two instances is killed in the middle of a sale: everybody who waits goes
+// on at the other one, goes in by the places, once, and makes one order.
+func TestKilledInstance(t *testing.T) {
+	t.Parallel()
+	const visitors, killAfter = 120, 40
+	shared := sharedStores(t)
+	victim, process := startProcess(t, shared...)
+	survivor, _ := startProcess(t, shared...)
+	product := addProduct(t, survivor, visitors)
+	pause(t, survivor)
+
+	var ordered atomic.Int64
+	kill := sync.OnceFunc(func() { _ = process.Process.Kill() })
+	var crowd sync.WaitGroup
+	for n := range visitors {
+		at := []*instance{victim, survivor}
+		v := &visitor{t: t}
+		v.enter(at[n%2])
+		crowd.Go(func() {
+			if err := v.buy(product, at); err != nil {
+				t.Errorf("visitor %d: %v", n, err)
+			}
+			if ordered.Add(1) == killAfter {
+				kill()
+			}
+		})
+	}
+	if status, answer := call(t, http.MethodPatch, survivor.admin+"/admin/api/lines/default", nil, `{"paused":false,"rate_override":20}`); status != http.StatusOK {
+		t.Fatalf("open: %d %v", status, answer)
+	}
+	crowd.Wait()
+
+	_, sum := call(t, http.MethodGet, survivor.admin+"/admin/api/orders/summary", nil, "")
+	if sum["orders"] != float64(visitors) || sum["items_sold"] != float64(visitors) {
+		t.Errorf("summary: %v", sum)
+	}
+	_, answer := call(t, http.MethodGet, survivor.admin+"/admin/api/lines/default/audit", nil, "")
+	text, _ := answer["text"].(string)
+	records, err := queue.ReadCSV(strings.NewReader(text))
+	if err != nil || len(records) != visitors {
+		t.Fatalf("%d tickets in the export, want %d: %v\n%s", len(records), visitors, err, text)
+	}
+	byPlace := func(a, b queue.Record) int { return int(a.Place - b.Place) }
+	if !slices.IsSortedFunc(records, byPlace) {
+		t.Error("the export is not in the order of places")
+	}
+	for i, r := range records {
+		if r.AdmittedAt.IsZero() || i > 0 && r.AdmittedAt.Before(records[i-1].AdmittedAt) {
+			t.Errorf("ticket %d of %d was let in at %v, the one before at %v", i, visitors, r.AdmittedAt, records[max(0, i-1)].AdmittedAt)
+		}
+	}
+	for _, f := range queue.Audit(records, queue.Draw{}) {
+		if !f.Note {
+			t.Error(f.Text)
+		}
+	}
+}
+
+// buy waits and orders once, at whichever instance answers, each step at the other
+// one than the step before.
+func (v *visitor) buy(product int, at []*instance) error {
+	ctx, cancel := context.WithTimeout(v.t.Context(), 2*patience)
+	defer cancel()
+	ask := func(n int) (status int, answer map[string]any, err error) {
+		i := at[n%len(at)]
+		if v.token == "" {
+			return try(ctx, http.MethodGet, "", v.to(i, "/queue/position"), map[string]string{"X-Queue-Ticket": v.ticket}, "")
+		}
+		return try(ctx, http.MethodPost, "", i.public+"/orders", map[string]string{"Authorization": "Bearer " + v.token},
+			fmt.Sprintf(`{"items":[{"product_id":%d,"quantity":1}]}`, product))
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		status, answer, err := ask(n)
+		switch {
+		case err != nil: // killed
+		case v.token != "" && (status == http.StatusCreated || status == http.StatusOK):
+			return nil
+		case v.token == "" && status == http.StatusOK && answer["state"] == "admitted":
+			v.token, _ = answer["token"].(string)
+			continue
+		case v.token == "" && status == http.StatusOK && answer["state"] == "waiting":
+		default:
+			return fmt.Errorf("%d %v", status, answer)
+		}
+		select {
+		case <-time.After(400 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return fmt.Errorf("still without an order: %w", ctx.Err())
+}
