@@ -63,7 +63,7 @@ func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(address)))
 	return &lineStore{
 		name: a.cfg.Redis.String(), data: a.cfg.Data, suffix: "-redis-" + hash[:12] + ".json",
-		directory: redisDirectory{client},
+		directory: redisqueue.NewDirectory(client),
 		newLine:   func(id string, opts queue.Options) (queue.Line, error) { return redisqueue.New(client, id, opts) },
 		register:  redisregister.New(client, redisregister.Key),
 	}, nil
