@@ -20,7 +20,7 @@ func TestPoolFiguresReachTheAdmission(t *testing.T) {
 		Wait: orders.Latency{Count: 14, P50: 15, P95: 16, P99: 17, Max: 18},
 	}
 	if got, want := measurement(s), (admission.Measurement{
-		At: at, Workers: 1, Busy: 2, Backlog: 3, BacklogLimit: 5, Completed: 6, BusyTime: 8,
+		At: at, Workers: 1, Busy: 2, Backlog: 3, BacklogLimit: 5, Completed: 6, Refused: 7, BusyTime: 8,
 	}); got != want {
 		t.Errorf("measured %+v, want %+v", got, want)
 	}
