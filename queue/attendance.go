@@ -46,11 +46,11 @@ func NewAttendance(line Line, told *Told, log *slog.Logger) *Attendance {
 
 // Polled notes that a waiting subject polled from a position and was told when
 // to ask next; position 0 is of somebody whose line has not opened. It is on the
-// hot path: whoever is far from the head costs two loads. It keeps the subject,
+// hot path: whoever is far from the head costs no lock. It keeps the subject,
 // which must not be part of a request's buffer. A nil Attendance notes nothing.
 //
-// One mutex serves all: two cores that do nothing else note eight million subjects
-// a second, a hundred times what a machine of that size can answer.
+// One mutex serves all: two cores that do nothing else note ten million subjects a
+// second (BenchmarkPolled), two hundred times what they can answer.
 func (a *Attendance) Polled(subject string, position int64, told time.Duration) {
 	if a == nil {
 		return

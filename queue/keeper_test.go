@@ -3,6 +3,7 @@ package queue_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -124,6 +125,171 @@ func TestKeeperTriesAgain(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "cannot be kept"); n != 1 {
 			t.Errorf("said %d times:\n%s", n, log.String())
+		}
+	})
+}
+
+// What an earlier version kept is still known.
+func TestRecallOfAnEarlierVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "line.json")
+	const text = `{"Epoch":7,"Settings":{"Revision":3,"Paused":true,"Message":"m","Mode":"normal","RateOverride":17.5,"MaxActive":3,"MaxLength":0,"SoldOut":false}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := queue.Remembered{Epoch: 7, Settings: queue.Settings{
+		Revision: 3, Paused: true, Message: "m", Mode: queue.ModeNormal, RateOverride: new(17.5), MaxActive: 3, Weight: 1,
+	}}
+	if got, ok, err := queue.Recall(path); err != nil || !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("recalled %+v, %v, %v", got, ok, err)
+	}
+}
+
+// seenLine is a Line that is read, and says what it is told to.
+type seenLine struct {
+	queue.Line
+	snapshot queue.Snapshot
+	err      error
+}
+
+func (l *seenLine) ID() string { return "sale" }
+
+func (l *seenLine) Snapshot(context.Context) (queue.Snapshot, error) { return l.snapshot, l.err }
+
+// kept is what a keeper wrote.
+func kept(t *testing.T, path string) queue.Remembered {
+	t.Helper()
+	r, ok, err := queue.Recall(path)
+	if err != nil || !ok {
+		t.Fatalf("recalled %v, %v", ok, err)
+	}
+	return r
+}
+
+// A file is written when there is news and only then: the disk is the embedded
+// line's, and shared with its orders.
+func TestKeeperWritesWhatIsNews(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "line.json")
+	born := time.UnixMilli(1_700_000_000_000)
+	synctest.Test(t, func(t *testing.T) {
+		told := new(queue.Told)
+		l := &seenLine{snapshot: queue.Snapshot{Created: born, Settings: queue.Settings{Mode: queue.ModeNormal, Weight: 1}}}
+		watch := queue.NewWatch(l, time.Hour, slog.New(slog.DiscardHandler))
+		keeper := queue.NewKeeper(path, watch, told, slog.New(slog.DiscardHandler))
+		if err := keeper.Keep(); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, _ := queue.Recall(path); ok {
+			t.Error("kept before anything was seen")
+		}
+		for _, c := range []struct {
+			name   string
+			change func()
+			writes bool
+		}{
+			{"the first look", func() {}, true},
+			{"the same again", func() { l.snapshot.Waiting, l.snapshot.Admitted = 5, 9 }, false},
+			{"a revision", func() { l.snapshot.Settings.Revision = 10 }, true},
+			{"an epoch", func() { l.snapshot.Epoch = 20 }, true},
+			{"another incarnation", func() { l.snapshot.Created = born.Add(time.Hour) }, true},
+			{"a first interval", func() { told.Note(5 * time.Second) }, true},
+			{"a little longer", func() { told.Note(6 * time.Second) }, false},
+			{"more than a second longer", func() { told.Note(6001 * time.Millisecond) }, true},
+			{"shorter ones only", func() { time.Sleep(5 * time.Minute); told.Note(time.Second) }, false},
+			{"an incarnation that has forgotten the epoch", func() { l.snapshot.Epoch, l.snapshot.Created = 3, born.Add(2*time.Hour) }, false},
+			{"one that has forgotten the settings", func() {
+				l.snapshot.Epoch, l.snapshot.Settings.Revision, l.snapshot.Settings.Paused = 20, 2, true
+			}, false},
+			{"nor does it teach", func() { told.Note(30 * time.Second) }, true},
+		} {
+			_ = os.Remove(path)
+			c.change()
+			if err := watch.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := keeper.Keep(); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, _ := queue.Recall(path); ok != c.writes {
+				t.Errorf("%s: written: %v", c.name, ok)
+			}
+		}
+		if r := kept(t, path); r.Epoch != 20 || r.Settings.Revision != 10 || r.Settings.Paused || !r.Created.Equal(born.Add(time.Hour)) {
+			t.Errorf("a store that has lost its memory taught %+v", r)
+		}
+	})
+}
+
+// A clean stop with nobody there is told from any other end.
+func TestKeeperQuiet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "line.json")
+	for _, c := range []struct {
+		name          string
+		waiting, away int64
+		err           error
+		want          bool
+	}{
+		{"nobody", 0, 0, nil, true},
+		{"somebody waits", 1, 0, nil, false},
+		{"nobody again", 0, 0, nil, true},
+		{"somebody is away", 0, 1, nil, false},
+		{"no answer at the end", 0, 0, queue.ErrUnavailable, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &seenLine{snapshot: queue.Snapshot{Epoch: 1, Settings: queue.Settings{Mode: queue.ModeNormal, Weight: 1}}}
+			watch := queue.NewWatch(l, time.Hour, slog.New(slog.DiscardHandler))
+			keeper := queue.NewKeeper(path, watch, nil, slog.New(slog.DiscardHandler))
+			if err := watch.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- keeper.Run(ctx) }()
+			time.Sleep(time.Second)
+			if kept(t, path).Quiet {
+				t.Errorf("%s: a process that runs calls itself stopped", c.name)
+			}
+			// What the last view of the watch does not know yet.
+			l.snapshot.Waiting, l.snapshot.Away, l.err = c.waiting, c.away, c.err
+			cancel()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if r := kept(t, path); r.Quiet != c.want || r.Epoch != 1 {
+				t.Errorf("%s: kept %+v", c.name, r)
+			}
+		})
+	}
+}
+
+// What the process before told is not over because it ended.
+func TestKeeperCarriesTheLongestIntervalOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "line.json")
+	synctest.Test(t, func(t *testing.T) {
+		l := &seenLine{snapshot: queue.Snapshot{Settings: queue.Settings{Mode: queue.ModeNormal, Weight: 1}}}
+		start := func() (*queue.Keeper, *queue.Told) {
+			told := new(queue.Told)
+			watch := queue.NewWatch(l, time.Hour, slog.New(slog.DiscardHandler))
+			keeper := queue.NewKeeper(path, watch, told, slog.New(slog.DiscardHandler))
+			if err := errors.Join(watch.Refresh(t.Context()), keeper.Keep()); err != nil {
+				t.Fatal(err)
+			}
+			return keeper, told
+		}
+		keeper, told := start()
+		told.Note(40 * time.Second)
+		if err := keeper.Keep(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // crashes in a row
+			time.Sleep(5 * time.Second)
+			_, told = start()
+			if got, r := told.Longest(), kept(t, path); got != 40*time.Second || r.Longest != 40*time.Second {
+				t.Errorf("after a start the longest is %s, kept %s", got, r.Longest)
+			}
+		}
+		time.Sleep(3 * time.Minute)
+		if got := told.Longest(); got != 0 {
+			t.Errorf("three minutes later it is still %s", got)
 		}
 	})
 }

@@ -83,8 +83,9 @@ const scheduledEvery = 5.0
 // budget cannot be kept when even that is too much.
 //
 // The last poll before the opening leads to one after it: at a moment drawn from
-// the time that the budget needs for one poll of each, so that the opening is no
-// stampede. Nobody gains by asking first, since places are drawn.
+// the time that the budget needs for one poll of each, as far as the 60 s reach, so
+// that the opening is no stampede. Nobody gains by asking first, since places are
+// drawn.
 func PollScheduled(opensIn time.Duration, waiting int64, budget, r float64) time.Duration {
 	longest := float64(pollMax/time.Second) / (1 + pollJitter)
 	each := 0.0 // how long one poll of each takes, s
@@ -92,11 +93,15 @@ func PollScheduled(opensIn time.Duration, waiting int64, budget, r float64) time
 		each = float64(max(1, waiting)) / budget
 	}
 	every := min(longest, max(scheduledEvery, each))
-	if opensIn.Seconds() > every*(1+pollJitter) {
+	// The last poll is the one from which the jitter could lead past the opening; but
+	// while the 60 s leave no room to spread the next, another round is better.
+	last := min(every*(1+pollJitter), max(every*(1-pollJitter), pollMax.Seconds()-each))
+	if opensIn.Seconds() > last {
 		return jittered(every, r)
 	}
-	after := max(0, opensIn) + seconds(r*max(1, each))
-	return min(pollMax, max(after, jittered(1, r)))
+	opensIn = max(0, opensIn)
+	spread := min(max(1, each), (pollMax - opensIn).Seconds())
+	return max(opensIn+seconds(r*spread), jittered(1, r))
 }
 
 // jittered moves an interval in seconds by up to a fifth to each side.
