@@ -1,0 +1,280 @@
+// Command crowd tries the waiting room with simulated visitors, over its public
+// HTTP API alone, and judges whether it was fair and exact: see `crowd --help`.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes.
+const (
+	exitRight = 0
+	exitWrong = 1 // judged wrong, or there was nothing to judge
+	exitUsage = 2
+)
+
+// maxConnections keeps a crowd within the ports and files of one machine.
+const maxConnections = 2000
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal quits at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// options are the flags.
+type options struct {
+	settings
+	target, operator, token string
+	targets                 []string
+	line, json              string
+	product                 int64
+	timeout, settle         time.Duration
+	lossAt                  []time.Duration
+	quiet, remote           bool
+}
+
+// errWrong ends a run that was judged wrong; the report has said why.
+var errWrong = errors.New("judged wrong")
+
+// run is the whole command; it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "crowd",
+		Short: "Try the waiting room with simulated visitors, and judge it",
+		Long: "Visitors enter a line, poll as they are told, leave, close the tab, come back,\n" +
+			"are admitted and order. In the end there is a table of latencies and a judgement:\n" +
+			"exit code 0 if everything was right, 1 if something was wrong or there was nothing\n" +
+			"to judge, 2 on bad usage. A signal ends the run and judges what there is.",
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return crowd(cmd.Context(), o, stdout, stderr)
+		},
+	}
+	o.flags(cmd.Flags())
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitRight
+	case errors.Is(err, errWrong):
+		return exitWrong
+	}
+	_, _ = fmt.Fprintln(stderr, "crowd:", err)
+	return exitUsage
+}
+
+func (o *options) flags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&o.target, "target", "http://127.0.0.1:8080", "base `URL` of the service")
+	f.StringSliceVar(&o.targets, "targets", nil, "base `URLs` of several instances, instead of --target: visitors are spread over them and move on when one does not answer")
+	f.StringVar(&o.line, "line", "default", "line to enter")
+	f.IntVar(&o.Visitors, "visitors", 1000, "how many come")
+	f.IntVar(&o.Connections, "connections", 200, "keep-alive connections, at most 2000")
+	f.StringVar((*string)(&o.Arrival), "arrival", "spike", "how they come: spike (all at once), ramp, constant, early (all before the line opens)")
+	f.DurationVar(&o.Over, "over", 30*time.Second, "in which time they come; not for spike")
+	f.DurationVar(&o.Habits.Patience, "patience", 0, "mean time after which somebody who still waits leaves; 0 never")
+	f.Float64Var(&o.Habits.CloseShare, "close-share", 0, "share that closes the tab at a random moment of the wait, without a word")
+	f.Float64Var(&o.Habits.ReturnShare, "return-share", 0.33, "share of those that comes back")
+	f.DurationVar(&o.Habits.ReturnAfter, "return-after", 20*time.Second, "mean time after which they come back")
+	f.Float64Var(&o.Habits.Reenter, "reenter-share", 0, "share that enters again, once, after an order, an end, or leaving")
+	f.Float64Var(&o.Habits.Order, "order-share", 1, "share of the admitted that orders")
+	f.DurationVar(&o.Habits.Think, "order-delay", time.Second, "mean time from the usable token to the order")
+	f.Int64Var(&o.product, "product", 1, "product to order")
+	f.IntVar(&o.Quantity, "quantity", 1, "how many of it")
+	f.BoolVar(&o.RetryOverloaded, "retry-overloaded", true, "try an order again, as told, that was answered overloaded")
+	f.IntVar(&o.SharedTokens, "share-tokens", 0, "how many spent tokens to use for another order")
+	f.IntVar(&o.Replays, "replays", 0, "how many replays to try: an order sent twice at once, an ended ticket polled or entered again")
+	f.DurationVar(&o.Duration, "duration", 0, "end the run after this time, whoever still waits; 0 when everybody is done")
+	f.DurationVar(&o.settle, "settle", 2*time.Second, "how long to go on looking after everybody is done")
+	f.Uint64Var(&o.Seed, "seed", 1, "what the visitors' plans are drawn from")
+	f.DurationVar(&o.Grace, "grace", 3*time.Second, "how late a poll may be and still count as made as told; below the service's own grace")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "time for one request")
+	f.StringVar(&o.operator, "operator", "", "base `URL` of the operator API: reads the figures each second and the records at the end")
+	f.StringVar(&o.token, "operator-token", os.Getenv("CROWD_OPERATOR_TOKEN"), "token of the operator API; also CROWD_OPERATOR_TOKEN")
+	f.DurationSliceVar(&o.lossAt, "loss-at", nil, "when the store was emptied, from the start; also seen by itself, by the reason degraded")
+	f.StringVar(&o.json, "json", "", "`file` for the whole report as JSON, - for standard output instead of the text")
+	f.BoolVar(&o.quiet, "quiet", false, "no progress lines")
+	f.BoolVar(&o.remote, "allow-remote", false, "also send to other machines than this one")
+}
+
+func (o *options) validate() error {
+	var errs []error
+	if err := o.Arrival.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	for _, n := range []struct {
+		name     string
+		value    int
+		min, max int
+	}{
+		{"visitors", o.Visitors, 1, 10_000_000},
+		{"connections", o.Connections, 1, maxConnections},
+		{"quantity", o.Quantity, 1, 999},
+		{"share-tokens", o.SharedTokens, 0, o.Visitors},
+		{"replays", o.Replays, 0, o.Visitors},
+		{"targets", len(o.targets), 0, 100},
+	} {
+		if n.value < n.min || n.value > n.max {
+			errs = append(errs, fmt.Errorf("--%s must be between %d and %d, not %d", n.name, n.min, n.max, n.value))
+		}
+	}
+	for name, share := range map[string]float64{
+		"close-share": o.Habits.CloseShare, "return-share": o.Habits.ReturnShare,
+		"reenter-share": o.Habits.Reenter, "order-share": o.Habits.Order,
+	} {
+		if !(share >= 0 && share <= 1) {
+			errs = append(errs, fmt.Errorf("--%s must be between 0 and 1, not %v", name, share))
+		}
+	}
+	for name, d := range map[string]time.Duration{
+		"over": o.Over, "patience": o.Habits.Patience, "return-after": o.Habits.ReturnAfter, "order-delay": o.Habits.Think,
+		"duration": o.Duration, "settle": o.settle, "grace": o.Grace, "timeout": o.timeout - 1,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("--%s must not be negative (nor --timeout 0)", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// crowd runs one crowd and reports.
+func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	targets, operator, err := o.urls(ctx)
+	if err != nil {
+		return err
+	}
+	o.Targets = len(targets)
+	watch := newObserver(targets[0], operator, o.token, o.line)
+	defer watch.close()
+	if o.Arrival == arriveEarly {
+		s, err := watch.status(ctx)
+		if err != nil {
+			return fmt.Errorf("asking when the line opens: %w", err)
+		}
+		if s.State != "scheduled" {
+			return fmt.Errorf("--arrival early needs a line that has not opened; it is %s", s.State)
+		}
+	}
+	c := newClient(targets, o.line, o.product, o.Connections, o.timeout)
+	defer c.close()
+
+	rec := newRecorder()
+	progress := newProgress(rec, watch, o.quiet, stderr)
+	e := newEngine(o.settings, c, rec)
+	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		progress.Run(looking)
+	}()
+	e.Run(ctx)
+	took := e.now()
+	pause(ctx, o.settle)
+	stop()
+	<-done
+
+	r := o.report(e, rec, watch, progress, took)
+	if err := r.print(o.json, stdout); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if !r.Right {
+		return errWrong
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// urls checks where everything is to be sent.
+func (o *options) urls(ctx context.Context) (targets []*url.URL, operator *url.URL, err error) {
+	if len(o.targets) == 0 {
+		o.targets = []string{o.target}
+	}
+	for _, raw := range o.targets {
+		u, err := parseTarget(ctx, raw, o.remote)
+		if err != nil {
+			return nil, nil, err
+		}
+		targets = append(targets, u)
+	}
+	if o.operator != "" {
+		operator, err = parseTarget(ctx, o.operator, o.remote)
+	}
+	return targets, operator, err
+}
+
+// lastLook bounds reading the service's records after the run.
+const lastLook = time.Minute
+
+// report reads the service's own records and judges. It is made also when the
+// run was ended by a signal.
+func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress, took time.Duration) report {
+	ctx, cancel := context.WithTimeout(context.Background(), lastLook)
+	defer cancel()
+	for _, at := range o.lossAt {
+		rec.lost(at)
+	}
+	h := rec.history()
+	h.stays = e.stays()
+	h.samples, h.operator = p.samples, watch.operator != nil
+	h.tick, h.longest = tick, h.longest+o.Grace
+	h.wantedTricks = o.SharedTokens + o.Replays
+	var notes []string
+	if watch.operator != nil {
+		var err error
+		if h.audit, err = watch.audit(ctx); err != nil {
+			notes = append(notes, "judged without the service's records: "+err.Error())
+		}
+		if p.failed > 0 {
+			notes = append(notes, fmt.Sprintf("%d of the operator's figures were not to be had", p.failed))
+		}
+	}
+	if err := h.placesOfDraw(ctx, watch); err != nil {
+		notes = append(notes, "the draw: "+err.Error())
+	}
+	r := newReport(o.settings, h, rec, took, p.timeline)
+	r.Notes = notes
+	return r
+}
+
+// print writes the report where it was asked for.
+func (r report) print(file string, stdout io.Writer) error {
+	if file == "-" {
+		return json.NewEncoder(stdout).Encode(r)
+	}
+	if file != "" {
+		b, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	return r.write(stdout)
+}

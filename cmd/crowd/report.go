@@ -1,0 +1,303 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report is everything that a run came to; its JSON is what --json writes.
+type report struct {
+	Right     bool             `json:"right"`
+	Seconds   float64          `json:"seconds"`
+	Visitors  int              `json:"visitors"`
+	Seed      uint64           `json:"seed"`
+	Outcomes  map[string]int   `json:"outcomes"`
+	Endpoints []endpointReport `json:"endpoints"`
+	Rates     ratesReport      `json:"rates"`
+	Estimate  estimateReport   `json:"estimate"`
+	Fetch     fetchReport      `json:"fetch"`
+	Crowd     crowdReport      `json:"crowd"`
+	Verdicts  []verdict        `json:"verdicts"`
+	Notes     []string         `json:"notes,omitempty"`
+	Timeline  []moment         `json:"timeline"`
+}
+
+// endpointReport has latencies in milliseconds, of the requests that were answered.
+type endpointReport struct {
+	Endpoint string           `json:"endpoint"`
+	Answers  int64            `json:"answers"`
+	P50      float64          `json:"p50_ms"`
+	P95      float64          `json:"p95_ms"`
+	P99      float64          `json:"p99_ms"`
+	Max      float64          `json:"max_ms"`
+	Refused  map[string]int64 `json:"refused"` // by status and code
+}
+
+// ratesReport is per second: the mean from the first to the last, and the
+// busiest second.
+type ratesReport struct {
+	Admissions     float64  `json:"admissions_per_second"`
+	AdmissionsMost int      `json:"admissions_most_in_a_second"`
+	Orders         float64  `json:"orders_per_second"`
+	OrdersMost     int64    `json:"orders_most_in_a_second"`
+	Capacity       *float64 `json:"capacity"` // mean while admitting; null without --operator
+}
+
+// estimateReport compares the first estimate of those who stayed with the wait
+// that then remained.
+type estimateReport struct {
+	Judged int     `json:"judged"`
+	Within float64 `json:"within"`       // share within 20 % or 5 s
+	Range  float64 `json:"within_range"` // share whose wait was in the range told, give or take as much
+	P50    float64 `json:"error_p50_ms"`
+	P90    float64 `json:"error_p90_ms"`
+}
+
+// fetchReport is how long admissions lay until they were told.
+type fetchReport struct {
+	Told     int     `json:"told"`
+	Within10 float64 `json:"told_within_10s"`
+	// By the service's records, also of those who had gone; null without them.
+	Recorded         int      `json:"recorded"`
+	RecordedWithin10 *float64 `json:"recorded_within_10s"`
+}
+
+// crowdReport is about the crowd itself: how late it did what was due.
+type crowdReport struct {
+	Requests    int64   `json:"requests"`
+	PerSecond   float64 `json:"requests_per_second"`
+	LatenessP50 float64 `json:"lateness_p50_ms"`
+	LatenessP99 float64 `json:"lateness_p99_ms"`
+	LatenessMax float64 `json:"lateness_max_ms"`
+	Closed      int64   `json:"tabs_closed"`
+	Returned    int     `json:"returned"`
+	Losses      int     `json:"losses"`
+}
+
+// moment is one second of the run.
+type moment struct {
+	Second   int     `json:"second"`
+	Entered  int64   `json:"entered"`
+	Waiting  int64   `json:"waiting"`
+	Admitted int64   `json:"admitted"`
+	Ordered  int64   `json:"ordered"`
+	Errors   int64   `json:"errors"`
+	Requests int64   `json:"requests"`
+	Operator *sample `json:"operator,omitempty"`
+}
+
+// newReport works out the figures.
+func newReport(cfg settings, h history, rec *recorder, took time.Duration, timeline []moment) report {
+	r := report{
+		Seconds: took.Seconds(), Visitors: cfg.Visitors, Seed: cfg.Seed, Timeline: timeline,
+		Outcomes: map[string]int{}, Verdicts: judge(h), Estimate: estimates(h.stays), Fetch: fetches(h),
+	}
+	r.Right = allRight(r.Verdicts)
+	for _, s := range h.stays {
+		r.Outcomes[s.outcome.String()]++
+	}
+	for ep := range endpoints {
+		m := &rec.measured[ep]
+		if m.latencies.TotalCount() == 0 && len(m.codes) == 0 {
+			continue
+		}
+		p := func(q float64) float64 { return float64(m.latencies.ValueAtQuantile(q)) / 1000 }
+		r.Endpoints = append(r.Endpoints, endpointReport{
+			Endpoint: ep.String(), Answers: m.latencies.TotalCount(),
+			P50: p(50), P95: p(95), P99: p(99), Max: float64(m.latencies.Max()) / 1000, Refused: m.codes,
+		})
+	}
+	r.Rates = rates(h, timeline)
+	late := func(q float64) float64 { return float64(rec.lateness.latencies.ValueAtQuantile(q)) / 1000 }
+	r.Crowd = crowdReport{
+		Requests: rec.requests.Load(), PerSecond: float64(rec.requests.Load()) / took.Seconds(),
+		LatenessP50: late(50), LatenessP99: late(99), LatenessMax: late(100),
+		Closed: rec.closed.Load(), Returned: len(h.comebacks), Losses: len(h.losses),
+	}
+	return r
+}
+
+func rates(h history, timeline []moment) (r ratesReport) {
+	all := h.admissions()
+	if n := len(all); n > 1 && all[n-1].at > all[0].at {
+		r.Admissions = float64(n-1) / (float64(all[n-1].at-all[0].at) / 1000)
+	}
+	for first, i := 0, 0; i < len(all); i++ {
+		for all[first].at <= all[i].at-1000 {
+			first++
+		}
+		r.AdmissionsMost = max(r.AdmissionsMost, i-first+1)
+	}
+	begin, end := -1, -1
+	for i := range timeline {
+		made := timeline[i].Ordered
+		if i > 0 {
+			made -= timeline[i-1].Ordered
+		}
+		if made > 0 {
+			if begin < 0 {
+				begin = i
+			}
+			end = i
+		}
+		r.OrdersMost = max(r.OrdersMost, made)
+	}
+	if begin >= 0 {
+		before := int64(0)
+		if begin > 0 {
+			before = timeline[begin-1].Ordered
+		}
+		r.Orders = float64(timeline[end].Ordered-before) / float64(end-begin+1)
+	}
+	sum, n := 0.0, 0
+	for _, s := range h.samples {
+		if len(all) > 0 && s.At >= all[0].at && s.At <= all[len(all)-1].at {
+			sum += s.Capacity
+			n++
+		}
+	}
+	if n > 0 {
+		mean := sum / float64(n)
+		r.Capacity = &mean
+	}
+	return r
+}
+
+// estimates judges the first estimate of everybody who stayed until admitted.
+func estimates(stays []stay) (r estimateReport) {
+	var errs []int64
+	within, inRange := 0, 0
+	for _, s := range stays {
+		if s.late || s.estimatedAt == 0 || s.admitted == 0 {
+			continue
+		}
+		remained := s.admitted - s.estimatedAt
+		err := max(remained-int64(s.estimate), int64(s.estimate)-remained)
+		slack := max(remained/5, 5000)
+		if err <= slack {
+			within++
+		}
+		if remained >= int64(s.low)-slack && remained <= int64(s.high)+slack {
+			inRange++
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) == 0 {
+		return r
+	}
+	slices.Sort(errs)
+	n := len(errs)
+	return estimateReport{
+		Judged: n, Within: float64(within) / float64(n), Range: float64(inRange) / float64(n),
+		P50: float64(errs[n/2]), P90: float64(errs[n*9/10]),
+	}
+}
+
+func fetches(h history) (r fetchReport) {
+	soon := 0
+	for _, s := range h.stays {
+		if s.admitted != 0 {
+			r.Told++
+			if s.fetched-s.admitted <= 10_000 {
+				soon++
+			}
+		}
+	}
+	if r.Told > 0 {
+		r.Within10 = float64(soon) / float64(r.Told)
+	}
+	soon = 0
+	for _, a := range h.audit {
+		if a.Admitted != 0 {
+			r.Recorded++
+			if a.Fetched != 0 && a.Fetched-a.Admitted <= 10_000 {
+				soon++
+			}
+		}
+	}
+	if r.Recorded > 0 {
+		share := float64(soon) / float64(r.Recorded)
+		r.RecordedWithin10 = &share
+	}
+	return r
+}
+
+// write prints the report for people.
+func (r report) write(w io.Writer) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\n", args...) } // b takes everything
+	line("\nendpoint\tanswers\tp50 ms\tp95 ms\tp99 ms\tmax ms\trefused")
+	for _, e := range r.Endpoints {
+		line("%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%s", e.Endpoint, e.Answers, e.P50, e.P95, e.P99, e.Max, counts(e.Refused))
+	}
+	line("\noutcomes: %s", counts(r.Outcomes))
+	capacity := ""
+	if r.Rates.Capacity != nil {
+		capacity = fmt.Sprintf(" at a capacity of %.1f/s", *r.Rates.Capacity)
+	}
+	line("admissions: %.1f/s, at most %d in a second%s; orders: %.1f/s, at most %d in a second",
+		r.Rates.Admissions, r.Rates.AdmissionsMost, capacity, r.Rates.Orders, r.Rates.OrdersMost)
+	if e := r.Estimate; e.Judged > 0 {
+		line("first estimate of %d: %.1f %% within 20 %% or 5 s, %.1f %% in the range told; error p50 %.1f s, p90 %.1f s",
+			e.Judged, 100*e.Within, 100*e.Range, e.P50/1000, e.P90/1000)
+	}
+	if f := r.Fetch; f.Told > 0 {
+		line("admissions told within 10 s: %.1f %% of the %d that were told%s", 100*f.Within10, f.Told, f.recorded())
+	}
+	c := r.Crowd
+	line("the crowd: %d requests, %.0f/s; late by p50 %.1f, p99 %.1f, at most %.1f ms; %d tabs closed, %d returns",
+		c.Requests, c.PerSecond, c.LatenessP50, c.LatenessP99, c.LatenessMax, c.Closed, c.Returned)
+	for _, n := range r.Notes {
+		line("note: %s", n)
+	}
+	_ = t.Flush() // into b
+	b.WriteByte('\n')
+	for _, v := range r.Verdicts {
+		v.write(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (f fetchReport) recorded() string {
+	if f.RecordedWithin10 == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f %% of the %d on record", 100**f.RecordedWithin10, f.Recorded)
+}
+
+func (v verdict) write(b *strings.Builder) {
+	word := "right"
+	switch {
+	case v.Skipped:
+		word = "-"
+	case !v.Right:
+		word = "WRONG"
+	}
+	_, _ = fmt.Fprintf(b, "%-6s %-22s %d judged, %d wrong, %d excused", word, v.Rule, v.Judged, v.Wrong, v.Excused)
+	if v.Note != "" {
+		_, _ = fmt.Fprintf(b, " (%s)", v.Note)
+	}
+	b.WriteByte('\n')
+	for _, e := range v.Evidence {
+		b.WriteString("       " + e + "\n")
+	}
+}
+
+// counts lists a map, in the order of its keys.
+func counts[N int | int64](m map[string]N) string {
+	if len(m) == 0 {
+		return "-"
+	}
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, fmt.Sprintf("%s ×%d", k, m[k]))
+	}
+	return strings.Join(all, ", ")
+}
