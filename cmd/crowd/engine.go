@@ -122,7 +122,11 @@ func (e *engine) Run(ctx context.Context) {
 func (e *engine) stays() []stay {
 	all := e.past
 	for i := range e.visitors[:e.born] {
-		all = append(all, e.visitors[i].stay)
+		v := &e.visitors[i]
+		if v.outcome == unfinished && v.admitted != 0 && !v.plan.orders {
+			v.outcome = idle // only waited for the token to expire
+		}
+		all = append(all, v.stay)
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -250,6 +251,7 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 		if h.audit, err = watch.audit(ctx); err != nil {
 			notes = append(notes, "judged without the service's records: "+err.Error())
 		}
+		h.audit = since(h.audit, rec.serverZero)
 		if p.failed > 0 {
 			notes = append(notes, fmt.Sprintf("%d of the operator's figures were not to be had", p.failed))
 		}
@@ -260,6 +262,11 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 	r := newReport(o.settings, h, rec, took, p.timeline)
 	r.Notes = notes
 	return r
+}
+
+// since drops what was admitted before the run.
+func since(all []record, start int64) []record {
+	return slices.DeleteFunc(all, func(r record) bool { return r.Admitted != 0 && r.Admitted < start })
 }
 
 // print writes the report where it was asked for.

@@ -40,7 +40,7 @@ type recorder struct {
 	denials    []denial
 	allTricks  []trick
 	losses     []loss
-	longestMS  time.Duration
+	toldMost  time.Duration
 	serverZero int64 // the server's time, in ms, at the start of the run
 }
 
@@ -131,7 +131,7 @@ func keep[T any](r *recorder, all *[]T, one T) {
 func (r *recorder) longest(told time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.longestMS = max(r.longestMS, told)
+	r.toldMost = max(r.toldMost, told)
 }
 
 // clock learns how the service's clock stands to ours.
@@ -175,6 +175,6 @@ func (r *recorder) lost(at time.Duration) {
 func (r *recorder) history() history {
 	return history{
 		growths: r.growths, comebacks: r.comebacks, denials: r.denials, tricks: r.allTricks, losses: r.losses,
-		longest: r.longestMS,
+		longest: r.toldMost,
 	}
 }

@@ -60,11 +60,12 @@ type estimateReport struct {
 
 // fetchReport is how long admissions lay until they were told.
 type fetchReport struct {
-	Told     int     `json:"told"`
-	Within10 float64 `json:"told_within_10s"`
-	// By the service's records, also of those who had gone; null without them.
-	Recorded         int      `json:"recorded"`
-	RecordedWithin10 *float64 `json:"recorded_within_10s"`
+	// Admissions of this crowd, and the share that was told within 10 s: by the
+	// service's records, which count also those who had gone; without them, of
+	// those who were told.
+	Admissions int     `json:"admissions"`
+	Within10   float64 `json:"within_10s"`
+	Recorded   bool    `json:"recorded"`
 }
 
 // crowdReport is about the crowd itself: how late it did what was due.
@@ -200,29 +201,30 @@ func estimates(stays []stay) (r estimateReport) {
 
 func fetches(h history) (r fetchReport) {
 	soon := 0
+	count := func(admitted, fetched int64) {
+		if admitted == 0 {
+			return
+		}
+		r.Admissions++
+		if fetched != 0 && fetched-admitted <= 10_000 {
+			soon++
+		}
+	}
+	ours := make(map[string]bool, len(h.stays))
+	r.Recorded = h.audit != nil
 	for _, s := range h.stays {
-		if s.admitted != 0 {
-			r.Told++
-			if s.fetched-s.admitted <= 10_000 {
-				soon++
-			}
+		ours[s.id] = true
+		if !r.Recorded {
+			count(s.admitted, s.fetched)
 		}
 	}
-	if r.Told > 0 {
-		r.Within10 = float64(soon) / float64(r.Told)
-	}
-	soon = 0
 	for _, a := range h.audit {
-		if a.Admitted != 0 {
-			r.Recorded++
-			if a.Fetched != 0 && a.Fetched-a.Admitted <= 10_000 {
-				soon++
-			}
+		if ours[a.ID] {
+			count(a.Admitted, a.Fetched)
 		}
 	}
-	if r.Recorded > 0 {
-		share := float64(soon) / float64(r.Recorded)
-		r.RecordedWithin10 = &share
+	if r.Admissions > 0 {
+		r.Within10 = float64(soon) / float64(r.Admissions)
 	}
 	return r
 }
@@ -247,8 +249,12 @@ func (r report) write(w io.Writer) error {
 		line("first estimate of %d: %.1f %% within 20 %% or 5 s, %.1f %% in the range told; error p50 %.1f s, p90 %.1f s",
 			e.Judged, 100*e.Within, 100*e.Range, e.P50/1000, e.P90/1000)
 	}
-	if f := r.Fetch; f.Told > 0 {
-		line("admissions told within 10 s: %.1f %% of the %d that were told%s", 100*f.Within10, f.Told, f.recorded())
+	if f := r.Fetch; f.Admissions > 0 {
+		of := "that were told"
+		if f.Recorded {
+			of = "on record"
+		}
+		line("told within 10 s: %.1f %% of the %d admissions %s", 100*f.Within10, f.Admissions, of)
 	}
 	c := r.Crowd
 	line("the crowd: %d requests, %.0f/s; late by p50 %.1f, p99 %.1f, at most %.1f ms; %d tabs closed, %d returns",
@@ -263,13 +269,6 @@ func (r report) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (f fetchReport) recorded() string {
-	if f.RecordedWithin10 == nil {
-		return ""
-	}
-	return fmt.Sprintf(", %.1f %% of the %d on record", 100**f.RecordedWithin10, f.Recorded)
 }
 
 func (v verdict) write(b *strings.Builder) {

@@ -81,11 +81,12 @@ func (e *engine) twice(v *visitor, send func(target int) (answer, error)) (answe
 	made := func(a answer, ok bool) bool { return ok && a.Status < 300 }
 	denied := func(a answer, ok bool) bool { return ok && a.Status >= 300 && !retriable(a.Status) }
 	both := made(a, ok) && made(second.a, second.ok)
+	one := made(a, ok) && denied(second.a, second.ok) || denied(a, ok) && made(second.a, second.ok)
 	e.tried(trick{
 		Kind: trickTwice, Visitor: v.visitor, Status: second.a.Status, Code: second.a.Code,
 		Same: both && a.OrderID == second.a.OrderID && (a.Status != 201 || second.a.Status != 201),
 		// Refused both times, for want of stock, or not decided: nothing to judge.
-		Unanswered: !both && !(made(a, ok) && denied(second.a, second.ok)) && !(denied(a, ok) && made(second.a, second.ok)),
+		Unanswered: !both && !one,
 	})
 	if !made(a, ok) && made(second.a, second.ok) {
 		return second.a, true
