@@ -112,41 +112,78 @@ func TestPagesRunNothingOfOthers(t *testing.T) {
 	})
 }
 
+// textsOf are the texts that a file has, by key.
+func textsOf(file string) map[string]string {
+	texts := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^  '([\w.]+)': '(.*)',$`).FindAllStringSubmatch(string(assets[file].body), -1) {
+		texts[m[1]] = m[2]
+	}
+	return texts
+}
+
 // Every text that a page or script asks for is there, and none is left over.
 func TestTexts(t *testing.T) {
-	texts := string(assets["texts.js"].body)
-	there := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`(?m)^  '([\w.]+)':`).FindAllStringSubmatch(texts, -1) {
-		there[m[1]] = true
-	}
+	there := textsOf("texts.js")
 	used := make(map[string]bool)
 	var all strings.Builder
 	for name, a := range assets {
-		if strings.HasPrefix(a.kind, "text/") && name != "texts.js" {
+		if strings.HasPrefix(a.kind, "text/") && !strings.HasPrefix(name, "texts") {
 			all.Write(a.body)
 		}
 	}
 	for _, m := range regexp.MustCompile(`['"]((?:shop|wait|admin)\.\w+)['"]`).FindAllStringSubmatch(all.String(), -1) {
-		if used[m[1]] = true; !there[m[1]] {
+		if used[m[1]] = true; there[m[1]] == "" {
 			t.Errorf("the text %s is missing", m[1])
 		}
 	}
 	// Made of a state or a reason at run time.
-	for _, name := range []string{"paused", "sold_out", "degraded", "spent", "expired", "left", "removed", "none", "full"} {
+	reasons := []string{"paused", "sold_out", "degraded"}
+	for _, name := range append(reasons, "spent", "expired", "left", "removed", "none", "full", "closed") {
 		key := "wait." + name
-		if used[key] = true; !there[key] {
+		if used[key] = true; there[key] == "" {
 			t.Errorf("the text %s is missing", key)
 		}
-		if lead := key + "Lead"; !slices.Contains([]string{"paused", "sold_out", "degraded"}, name) {
-			if used[lead] = true; !there[lead] {
+		if lead := key + "Lead"; !slices.Contains(reasons, name) {
+			if used[lead] = true; there[lead] == "" {
 				t.Errorf("the text %s is missing", lead)
 			}
 		}
 	}
-	used["admin.open"], used["admin.paused"] = true, true
+	for _, state := range []string{"open", "paused", "scheduled", "closed", "degraded"} {
+		if used["admin."+state] = true; there["admin."+state] == "" {
+			t.Errorf("the text admin.%s is missing", state)
+		}
+	}
 	for key := range there {
 		if !used[key] && !strings.HasPrefix(key, "time.") {
 			t.Errorf("nobody says %s", key)
 		}
+	}
+}
+
+// What visitors read is there in every language, with the same values filled in.
+func TestTranslations(t *testing.T) {
+	values := func(text string) []string {
+		found := regexp.MustCompile(`\{\w+\}`).FindAllString(text, -1)
+		slices.Sort(found)
+		return found
+	}
+	english, korean := textsOf("texts.js"), textsOf("texts-ko.js")
+	for key, text := range english {
+		if strings.HasPrefix(key, "admin.") {
+			continue
+		}
+		translated, ok := korean[key]
+		if !ok || !slices.Equal(values(text), values(translated)) || !regexp.MustCompile(`[가-힣]`).MatchString(translated) && !strings.HasPrefix(key, "time.range") {
+			t.Errorf("%s is %q and %q", key, text, translated)
+		}
+	}
+	for key := range korean {
+		if english[key] == "" {
+			t.Errorf("%s is there in Korean only", key)
+		}
+	}
+	if len(korean) < 60 {
+		t.Errorf("only %d texts", len(korean))
 	}
 }

@@ -11,9 +11,14 @@ say();
 refresh();
 setInterval(() => document.hidden || refresh(), 1000);
 
+function credentials() {
+  const token = sessionStorage.getItem(tokenKey);
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
 async function call(method, path, body) {
   const token = sessionStorage.getItem(tokenKey);
-  const answer = await ask(method, path, { body, headers: token ? { Authorization: `Bearer ${token}` } : {} });
+  const answer = await ask(method, path, { body, headers: credentials() });
   if (answer.status === 401) {
     if (token) trouble(t('admin.wrongToken'));
     sessionStorage.removeItem(tokenKey);
@@ -36,7 +41,7 @@ async function refresh() {
 
 function choose(lines) {
   $('lines').hidden = lines.length < 2;
-  if ($('lines').options.length !== lines.length) {
+  if (![...$('lines').options].every((o, i) => o.value === lines[i]?.line) || $('lines').options.length !== lines.length) {
     $('lines').replaceChildren(...lines.map((l) => new Option(l.line, l.line)));
     $('lines').value = line;
   }
@@ -45,15 +50,23 @@ function choose(lines) {
 function show(l) {
   shown = l;
   $('state').hidden = false;
-  $('state').textContent = t(`admin.${l.state}`);
+  $('state').textContent = t(`admin.${l.degraded && l.state === 'open' ? 'degraded' : l.state}`);
   $('state').className = `chip ${l.state}`;
   $('clock').textContent = new Date(l.server_time).toLocaleTimeString();
   tiles('figures', [
     ['admin.waiting', l.waiting], ['admin.inside', l.inside], ['admin.away', l.away],
-    ['admin.admitted', l.admitted], ['admin.spent', l.spent], ['admin.expired', l.expired],
-    ['admin.rate', l.rate], ['admin.moving', l.admitted_per_second],
+    ['admin.admitted', l.admitted], ['admin.arrived', l.arrived], ['admin.spent', l.spent], ['admin.expired', l.expired],
+    ['admin.left', l.left], ['admin.givenUp', l.given_up],
+    ['admin.rate', l.rate], ['admin.rateLimit', l.rate_limit], ['admin.moving', l.admitted_per_second],
     ['admin.limitedBy', (l.limited_by ?? '–').replaceAll('_', ' ')], ['admin.modeNow', l.mode],
+    ['admin.share', percent(l.share)], ['admin.conversion', percent(l.conversion)], ['admin.pending', l.pending],
+    ['admin.lag', l.lag_ms / 1000], ['admin.pollsNow', l.effective_poll_budget || '–'],
+    ['admin.hold', l.hold_until ? new Date(l.hold_until).toLocaleTimeString() : '–'],
   ]);
+  $('capacitySection').hidden = l.capacity === null;
+  if (l.capacity !== null) capacity(l);
+  $('seed').hidden = !l.seed_sha256;
+  $('seed').textContent = t('admin.seed', { hash: l.seed_sha256 ?? '' });
   $('poolSection').hidden = !l.orders;
   $('product').hidden = !l.orders;
   if (l.orders) {
@@ -68,9 +81,48 @@ function show(l) {
   $('soldOut').textContent = t(l.sold_out ? 'admin.sayStock' : 'admin.saySoldOut');
   for (const form of document.querySelectorAll('form[data-patch]')) {
     const field = form.elements[form.dataset.patch];
-    if (!edited.has(form)) field.value = l[form.dataset.patch] ?? '';
+    if (edited.has(form)) continue;
+    const value = l[form.dataset.patch] ?? '';
+    field.value = field.type === 'datetime-local' && value ? local(value) : value;
   }
 }
+
+const percent = (part) => (part === null ? '–' : `${number(Math.round(part * 1000) / 10)} %`);
+
+// local is a time as a field for one wants it: in the operator's own zone.
+function local(at) {
+  const d = new Date(at);
+  return new Date(d - d.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+function capacity(l) {
+  tiles('capacity', [
+    ['admin.orderCapacity', l.capacity], ['admin.budget', l.budget], ['admin.inPipe', `${number(l.in_pipe)} / ${number(l.target)}`],
+    ['admin.queues', l.queue_instances], ['admin.registerAge', l.register_age_ms / 1000],
+  ]);
+  const columns = [
+    ['admin.process', (p) => p.process], ['admin.orderCapacity', (p) => p.capacity], ['admin.reason', (p) => p.reason?.replaceAll('_', ' ')],
+    ['admin.throughput', (p) => p.throughput], ['admin.utilisation', (p) => (p.workers ? percent(p.utilisation) : undefined)],
+    ['admin.workers', (p) => (p.workers ? `${p.busy} / ${p.workers}` : undefined)], ['admin.backlog', (p) => p.backlog],
+    ['admin.completed', (p) => p.completed], ['admin.refused', (p) => p.refused],
+    ['admin.work', (p) => p.work_ms && `${p.work_ms.p50} / ${p.work_ms.p95}`], ['admin.wait', (p) => p.wait_ms && `${p.wait_ms.p50} / ${p.wait_ms.p95}`],
+    ['admin.age', (p) => Math.max(0, Math.round((Date.parse(l.server_time) - Date.parse(p.at)) / 100) / 10)],
+  ];
+  $('processHead').replaceChildren(...columns.map(([key]) => cell('th', t(key))));
+  $('processes').replaceChildren(...l.processes.map((p) => {
+    const row = document.createElement('tr');
+    row.append(...columns.map(([, read]) => cell('td', read(p))));
+    return row;
+  }));
+}
+
+function cell(tag, value) {
+  const el = document.createElement(tag);
+  el.textContent = shownAs(value);
+  return el;
+}
+
+const shownAs = (value) => (typeof value === 'number' ? number(value) : value ?? '–');
 
 function tiles(id, figures) {
   const root = $(id);
@@ -83,7 +135,7 @@ function tiles(id, figures) {
       tile.firstChild.textContent = t(key);
       root.append(tile);
     }
-    tile.lastChild.textContent = typeof value === 'number' ? number(value) : value;
+    tile.lastChild.textContent = shownAs(value);
   }
 }
 
@@ -127,6 +179,7 @@ for (const form of document.querySelectorAll('form[data-patch]')) {
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const field = form.elements[name];
+    if (field.type === 'datetime-local') return send(new Date(field.value).toISOString());
     send(field.type === 'number' ? field.valueAsNumber : field.value);
   });
   form.querySelector('[data-clear]')?.addEventListener('click', () => {
@@ -147,6 +200,28 @@ $('remove').addEventListener('submit', async (event) => {
   event.preventDefault();
   const id = encodeURIComponent($('remove').elements.visitor.value);
   if (outcome(await call('DELETE', `${linePath()}/visitors/${id}`, {}), t('admin.removed'))) $('remove').reset();
+});
+$('create').addEventListener('submit', async (event) => {
+  event.preventDefault();
+  const id = $('create').elements.line.value;
+  if (!outcome(await call('PUT', `/admin/api/lines/${encodeURIComponent(id)}`, {}), t('admin.created'))) return;
+  $('create').reset();
+  line = id;
+  edited.clear();
+  refresh();
+});
+// The token is in no cookie, so a plain link could not bring it along.
+$('export').addEventListener('click', async () => {
+  try {
+    const res = await fetch(`${linePath()}/audit`, { headers: credentials(), cache: 'no-store' });
+    if (!res.ok) throw new Error((await res.json()).detail);
+    const address = URL.createObjectURL(await res.blob());
+    const name = /filename="([^"]+)"/.exec(res.headers.get('Content-Disposition'))[1];
+    Object.assign(document.createElement('a'), { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  } catch (err) {
+    $('done').textContent = err.message || t('admin.noAnswer');
+  }
 });
 $('restart').addEventListener('click', async () => {
   if (confirm(t('admin.restartSure', { line }))) outcome(await call('POST', `${linePath()}/restart`, {}), t('admin.changed'));

@@ -76,7 +76,8 @@ async function enter(line) {
     turn.set(turnOf(body));
     return order();
   }
-  if (body.state === 'waiting') return void location.assign(`/wait${lineQuery(line)}`);
+  if (body.state === 'waiting' || body.state === 'scheduled') return void location.assign(`/wait${lineQuery(line)}`);
+  if (body.code === 'line_closed') return notice(t('shop.lineClosed'));
   notice(body.code === 'queue_full' ? t('shop.lineFull') : t('shop.failed'), body.detail ?? '', again(line));
 }
 

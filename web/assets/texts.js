@@ -1,8 +1,12 @@
-// Every word that the pages say, in one object. Values in braces are filled in.
+// Every word that the pages say, in one object for each language. Values in braces
+// are filled in.
+
+import { ko } from './texts-ko.js';
+
+const currency = 'EUR'; // prices are in its smallest unit
 
 const en = {
   locale: 'en',
-  currency: 'EUR', // prices are in its smallest unit
 
   'shop.name': 'Demo shop',
   'shop.title': 'On sale now',
@@ -22,6 +26,7 @@ const en = {
   'shop.turnOver': 'Your turn is over.',
   'shop.again': 'Get back in line',
   'shop.lineFull': 'The line is full right now. Please try again in a moment.',
+  'shop.lineClosed': 'The line has closed.',
   'shop.thanks': 'Thank you, it is yours',
   'shop.order': 'Order',
   'shop.total': 'Total',
@@ -34,6 +39,14 @@ const en = {
   'wait.title': 'You are in line',
   'wait.lead': 'Keep this page open. When your turn comes it takes you on by itself.',
   'wait.next': 'You are next',
+  'wait.scheduled': 'The line has not opened yet',
+  'wait.scheduledLead': 'Keep this page open. Places of those who are here at the opening are drawn by lot: it does not matter when you came.',
+  'wait.opensIn': 'Opens in',
+  'wait.opensAt': 'Opening',
+  'wait.opening': 'now',
+  'wait.inDraw': 'People in the draw',
+  'wait.closed': 'The line has closed',
+  'wait.closedLead': 'Nobody else is let in.',
   'wait.position': 'Your place',
   'wait.waiting': 'People in line',
   'wait.estimate': 'Expected wait',
@@ -48,8 +61,8 @@ const en = {
   'wait.goNow': 'Taking you to the shop …',
   'wait.spent': 'You have used your turn',
   'wait.spentLead': 'The order of this turn has been placed.',
-  'wait.expired': 'Your turn has run out',
-  'wait.expiredLead': 'It was not used in time and has gone to the next in line.',
+  'wait.expired': 'Your turn has passed',
+  'wait.expiredLead': 'It was not used in time, or nobody was here when it came. You may get in line again.',
   'wait.left': 'You have left the line',
   'wait.leftLead': 'Your place has gone to the next in line.',
   'wait.removed': 'You were taken out of the line',
@@ -63,12 +76,13 @@ const en = {
   'wait.leave': 'Leave the line',
   'wait.leaveSure': 'Leave the line? Your place will be lost.',
   'wait.back': 'Back to the shop',
-  'wait.fair': 'Turns come in the order of arrival. Refreshing this page neither helps nor harms.',
+  'wait.fair': 'Turns come in the order of arrival; whoever came before the opening is drawn by lot. Refreshing this page neither helps nor harms.',
 
   'time.now': 'a few seconds',
   'time.seconds': 'about {a} s',
   'time.minutes': 'about {a} min',
   'time.hours': 'about {a} h',
+  'time.days': '{d} d {h} h',
   'time.range.seconds': '{a} to {b} s',
   'time.range.minutes': '{a} to {b} min',
   'time.range.hours': '{a} to {b} h',
@@ -80,21 +94,44 @@ const en = {
   'admin.loginDo': 'Continue',
   'admin.wrongToken': 'The token was not accepted.',
   'admin.figures': 'The line',
+  'admin.capacity': 'The order side, for all lines',
   'admin.orders': 'Orders, in this process',
   'admin.controls': 'Controls',
   'admin.gate': 'Gate',
   'admin.limits': 'Limits',
+  'admin.schedule': 'Schedule and share',
+  'admin.lines': 'Lines',
   'admin.danger': 'Careful',
   'admin.waiting': 'waiting',
   'admin.inside': 'inside',
   'admin.away': 'away',
   'admin.admitted': 'admitted',
+  'admin.arrived': 'came to order',
   'admin.spent': 'ordered',
   'admin.expired': 'ran out',
+  'admin.left': 'left',
+  'admin.givenUp': 'given up',
   'admin.rate': 'rate, per s',
   'admin.moving': 'moving, per s',
+  'admin.rateLimit': 'rate limit, per s',
+  'admin.share': 'share of capacity',
+  'admin.conversion': 'conversion',
+  'admin.pending': 'pending',
+  'admin.lag': 'lag, s',
+  'admin.pollsNow': 'poll budget, per s',
+  'admin.hold': 'on hold until',
   'admin.limitedBy': 'limited by',
   'admin.modeNow': 'mode',
+  'admin.orderCapacity': 'capacity, orders/s',
+  'admin.budget': 'budget, orders/s',
+  'admin.inPipe': 'in the pipe / target',
+  'admin.queues': 'queue instances',
+  'admin.registerAge': 'register age, s',
+  'admin.process': 'process',
+  'admin.reason': 'rests on',
+  'admin.throughput': 'orders/s',
+  'admin.utilisation': 'in use',
+  'admin.age': 'age, s',
   'admin.workers': 'workers busy',
   'admin.backlog': 'backlog',
   'admin.completed': 'completed',
@@ -104,6 +141,9 @@ const en = {
   'admin.delay': 'test delay ms',
   'admin.open': 'open',
   'admin.paused': 'paused',
+  'admin.scheduled': 'scheduled',
+  'admin.closed': 'closed',
+  'admin.degraded': 'degraded',
   'admin.pause': 'Pause',
   'admin.resume': 'Resume',
   'admin.sayStock': 'Say there is stock',
@@ -116,6 +156,16 @@ const en = {
   'admin.automatic': 'Automatic rate',
   'admin.maxActive': 'Inside at once, at most (0: no limit)',
   'admin.maxLength': 'In line, at most (0: no limit)',
+  'admin.weight': 'Weight beside other lines',
+  'admin.pollBudget': 'Polls per second and instance',
+  'admin.opensAt': 'Opens at (your time)',
+  'admin.closesAt': 'Closes at (your time)',
+  'admin.seed': 'Hash of the draw’s seed: {hash}',
+  'admin.one': 'Back to 1',
+  'admin.newLine': 'New line (a-z, 0-9, -)',
+  'admin.create': 'Create',
+  'admin.created': 'The line is there.',
+  'admin.export': 'Export this line',
   'admin.noLimit': 'No limit',
   'admin.set': 'Set',
   'admin.clear': 'Clear',
@@ -137,7 +187,7 @@ const en = {
   'admin.noAnswer': 'No answer from the server. The figures below are old.',
 };
 
-const texts = en;
+const texts = navigator.language.startsWith('ko') ? { ...en, ...ko } : en;
 
 // t is the text of a key with its values filled in.
 export function t(key, values = {}) {
@@ -147,7 +197,7 @@ export function t(key, values = {}) {
 // number and money are written as the reader's language does.
 export const number = (n) => new Intl.NumberFormat(texts.locale).format(n);
 
-const cash = new Intl.NumberFormat(texts.locale, { style: 'currency', currency: texts.currency });
+const cash = new Intl.NumberFormat(texts.locale, { style: 'currency', currency });
 const smallest = 10 ** cash.resolvedOptions().maximumFractionDigits;
 export const money = (n) => cash.format(n / smallest);
 
@@ -161,14 +211,22 @@ export function span(low, high) {
   return a === b ? t(`time.${unit}`, { a }) : t(`time.range.${unit}`, { a, b });
 }
 
-// clock is a remaining time as m:ss.
+// clock is a remaining time as m:ss, with hours where there are any; as days and
+// hours when it is long.
 export function clock(ms) {
   const s = Math.max(0, Math.ceil(ms / 1000));
-  return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, '0')}`;
+  const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
+  if (h >= 48) return t('time.days', { d: Math.floor(h / 24), h: h % 24 });
+  const two = (n) => String(n).padStart(2, '0');
+  return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`;
 }
+
+// moment is a point in time as the reader writes it.
+export const moment = (at) => new Date(at).toLocaleString(texts.locale, { dateStyle: 'medium', timeStyle: 'short' });
 
 // say fills the page's fixed texts in.
 export function say(root = document) {
+  document.documentElement.lang = texts.locale;
   for (const el of root.querySelectorAll('[data-text]')) el.textContent = t(el.dataset.text);
   for (const el of root.querySelectorAll('[data-label]')) el.setAttribute('aria-label', t(el.dataset.label));
 }

@@ -1,10 +1,12 @@
 import { call, journey, lineQuery, sleep, turn, turnOf, wanted } from './api.js';
-import { number, say, span, t } from './texts.js';
+import { clock, moment, number, say, span, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
 const line = new URLSearchParams(location.search).get('line');
 const query = lineQuery(line);
+const closedEvery = 60_000; // ms between two looks at a line that may open again
 let timer = 0;
+let countdown = 0;
 
 say();
 title('wait.joining');
@@ -39,8 +41,12 @@ async function leave() {
 function show({ status, body, retryAfter }) {
   if (status === 0 || (status >= 500 && body.code !== 'queue_full') || status === 429) return trouble(retryAfter);
   $('trouble').hidden = true;
+  clearInterval(countdown);
+  $('opening').hidden = true;
+  if (body.state === 'scheduled') return scheduled(body);
   if (body.state === 'waiting') return waiting(body);
   if (body.state === 'admitted') return admitted(body);
+  if (body.state === 'closed' || body.code === 'line_closed') return closed(body);
   ended(body.state ?? (body.code === 'queue_full' ? 'full' : 'none'));
   // Anything else is a mistake in how this page is served: say which.
   if (status > 401 && body.detail && body.code !== 'queue_full') {
@@ -66,6 +72,36 @@ function trouble(retryAfter) {
   next(retryAfter);
 }
 
+// scheduled counts down to the opening by the server's clock: the visitor's own
+// may be wrong, or set while the page is open.
+function scheduled(a) {
+  title('wait.scheduled', 'wait.scheduledLead');
+  $('line').hidden = true;
+  $('reason').hidden = true;
+  $('opening').hidden = false;
+  $('opensAt').textContent = a.opens_at ? moment(a.opens_at) : '–';
+  $('inDraw').textContent = number(a.waiting);
+  const opens = performance.now() + (Date.parse(a.opens_at) - Date.parse(a.server_time));
+  const tick = () => {
+    const left = opens - performance.now();
+    $('countdown').textContent = left > 0 ? clock(left) : t('wait.opening');
+  };
+  tick();
+  countdown = setInterval(tick, 1000);
+  message(a.message);
+  buttons({ leave: true });
+  next(a.poll_after_ms);
+}
+
+// closed keeps asking now and then for somebody who holds a place: the line may
+// be opened again.
+function closed(a) {
+  ended('closed');
+  message(a.message);
+  buttons({ back: true });
+  if (a.state) next(closedEvery * (0.8 + 0.4 * Math.random()));
+}
+
 function waiting(a) {
   title(a.position === 1 ? 'wait.next' : 'wait.title', 'wait.lead');
   document.title = `${number(a.position)} · ${t('wait.name')}`;
@@ -73,7 +109,7 @@ function waiting(a) {
   $('position').textContent = number(a.position);
   $('waiting').textContent = number(a.waiting);
   const range = a.estimated_wait_range_ms;
-  $('estimate').textContent = range ? span(range[0], range[1]) : a.reason === 'paused' ? '–' : t('wait.measuring');
+  $('estimate').textContent = range ? span(range[0], range[1]) : a.reason === 'paused' || a.reason === 'degraded' ? '–' : t('wait.measuring');
   $('progress').value = progress(a);
   $('reason').hidden = !a.reason;
   $('reason').textContent = a.reason ? t(`wait.${a.reason}`) : '';
@@ -125,9 +161,10 @@ function ended(state) {
   message('');
   journey.clear();
   turn.clear();
-  // Who missed their turn, or found the line full, still wants what they chose.
+  // Who missed their turn, or found the line full or closed, still wants what they
+  // chose.
   // After any other end a later turn must not order what nobody asked for again.
-  if (state !== 'expired' && state !== 'full') wanted.clear();
+  if (!['expired', 'full', 'closed'].includes(state)) wanted.clear();
   $('enter').textContent = t(state === 'none' || state === 'full' ? 'wait.enter' : 'wait.again');
   buttons({ enter: true, back: true });
 }
