@@ -92,7 +92,8 @@ func testConcurrentEnters(t *testing.T, impl Implementation) {
 	}
 }
 
-// testModel plays random histories against a sorted slice.
+// testModel plays random histories against a sorted slice, each beginning with a
+// draw of some.
 func testModel(t *testing.T, impl Implementation) {
 	f := open(t, impl, options())
 	f.snapshot() // the line is older than any place below
@@ -101,7 +102,7 @@ func testModel(t *testing.T, impl Implementation) {
 		if _, err := f.line.Restart(f.ctx); err != nil {
 			rt.Fatal(err)
 		}
-		m := &model{}
+		m := f.draw(rapid.IntRange(0, 6).Draw(rt, "early"))
 		step := 0
 		rt.Repeat(map[string]func(*rapid.T){
 			"enter": func(rt *rapid.T) {
@@ -131,8 +132,11 @@ func testModel(t *testing.T, impl Implementation) {
 			"return without a record": func(rt *rapid.T) {
 				if i, ok := m.pick(rt, len(m.waiting)); ok {
 					step++
-					near := m.waiting[i]
-					t := f.ticket(fmt.Sprint("r", step), near.Epoch, near.Place-rapid.Int64Range(0, 1000).Draw(rt, "before"))
+					t := m.waiting[i]
+					if !t.Early() {
+						t = f.ticket("", t.Epoch, t.Place-rapid.Int64Range(0, 1000).Draw(rt, "before"))
+					}
+					t.Subject, t.ID = fmt.Sprint("r", step), queue.NewID()
 					m.insert(t)
 					if s, err := f.line.Standing(f.ctx, t); err != nil || s.State != queue.Waiting {
 						rt.Fatalf("returning: %+v, %v", s, err)
@@ -158,7 +162,29 @@ func testModel(t *testing.T, impl Implementation) {
 }
 
 type model struct {
+	seed           string
 	waiting, ended []queue.Ticket // waiting in place order
+}
+
+// draw begins a model with n visitors before the opening.
+func (f *fixture) draw(n int) *model {
+	m := &model{}
+	if n == 0 {
+		return m
+	}
+	m.seed = f.opensIn(time.Hour).Seed
+	for _, t := range f.enterMany("early", n) {
+		m.insert(t)
+	}
+	f.opensIn(-time.Second)
+	return m
+}
+
+func (m *model) place(t queue.Ticket) int64 {
+	if t.Early() {
+		return queue.DrawPlace(m.seed, t.ID)
+	}
+	return t.Place
 }
 
 func (m *model) pick(rt *rapid.T, n int) (int, bool) {
@@ -170,7 +196,7 @@ func (m *model) pick(rt *rapid.T, n int) (int, bool) {
 
 func (m *model) insert(t queue.Ticket) {
 	i, _ := slices.BinarySearchFunc(m.waiting, t, func(a, b queue.Ticket) int {
-		return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(a.Subject, b.Subject)) // as drawn places may be equal
+		return cmp.Or(cmp.Compare(m.place(a), m.place(b)), cmp.Compare(a.Subject, b.Subject)) // as drawn places may be equal
 	})
 	m.waiting = slices.Insert(m.waiting, i, t)
 }

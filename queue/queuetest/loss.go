@@ -100,6 +100,8 @@ func testLossProofs(t *testing.T, impl Implementation) {
 			f.wantPosition(f.longAgo("old"), 1)
 		}, hold + time.Second},
 		{"an old ticket of the draw", time.Second, nil, func(f *fixture) {
+			f.opensIn(time.Hour)
+			f.opensIn(-time.Second)
 			old := f.longAgo("old")
 			old.Place = 0
 			f.wantState(old, queue.Waiting)
