@@ -1,117 +1,11 @@
 package queue
 
 import (
-	"bufio"
-	"encoding/csv"
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"time"
 )
-
-// auditTime is RFC 3339 in UTC with milliseconds.
-const auditTime = "2006-01-02T15:04:05.000Z07:00"
-
-// auditHeader is the first row of an exported line.
-var auditHeader = []string{"place", "entered", "admitted", "fetched", "outcome", "ticket_id"}
-
-// WriteCSV writes records as the export of a line: a header, then one row for
-// each record. Times are RFC 3339 in UTC with milliseconds; what is not known is
-// empty.
-func WriteCSV(w io.Writer, records []Record) error {
-	out := csv.NewWriter(w)
-	row := slices.Clone(auditHeader)
-	_ = out.Write(row) // errors stay until the end
-	for _, r := range records {
-		row[0] = ""
-		if r.Place != 0 {
-			row[0] = strconv.FormatInt(r.Place, 10)
-		}
-		row[1], row[2], row[3] = csvTime(r.EnteredAt), csvTime(r.AdmittedAt), csvTime(r.FetchedAt)
-		row[4], row[5] = string(r.Outcome), r.TicketID
-		_ = out.Write(row)
-	}
-	out.Flush()
-	if err := out.Error(); err != nil {
-		return fmt.Errorf("queue: writing the export: %w", err)
-	}
-	return nil
-}
-
-func csvTime(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(auditTime)
-}
-
-// ReadCSV reads what [WriteCSV] wrote. Errors name the line of the file.
-func ReadCSV(r io.Reader) ([]Record, error) {
-	in := csv.NewReader(bufio.NewReader(r))
-	in.FieldsPerRecord = len(auditHeader)
-	in.ReuseRecord = true
-	header, err := in.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("queue: reading the export: it is empty")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("queue: reading the export: %w", err)
-	}
-	if !slices.Equal(header, auditHeader) {
-		return nil, fmt.Errorf("queue: reading the export: line 1: the header is %q, want %q", header, auditHeader)
-	}
-	var records []Record
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return records, nil
-		}
-		if err != nil { // names the line
-			return nil, fmt.Errorf("queue: reading the export: %w", err)
-		}
-		record, err := parseRecord(row)
-		if err != nil {
-			line, _ := in.FieldPos(0)
-			return nil, fmt.Errorf("queue: reading the export: line %d: %w", line, err)
-		}
-		records = append(records, record)
-	}
-}
-
-// parseRecord reads one row, of as many fields as the header.
-func parseRecord(row []string) (Record, error) {
-	r := Record{Outcome: State(row[4]), TicketID: row[5]}
-	var errs []error
-	if row[0] != "" {
-		place, err := strconv.ParseInt(row[0], 10, 64)
-		if err != nil || place < 1 {
-			errs = append(errs, fmt.Errorf("%q is no place", row[0]))
-		}
-		r.Place = place
-	}
-	for i, at := range []*time.Time{&r.EnteredAt, &r.AdmittedAt, &r.FetchedAt} {
-		text := row[1+i]
-		if text == "" {
-			continue
-		}
-		parsed, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %q is no time", auditHeader[1+i], text))
-		}
-		*at = parsed.UTC()
-	}
-	switch r.Outcome {
-	case Scheduled, Waiting, Closed, Admitted, Spent, Expired, Left, Removed:
-	default:
-		errs = append(errs, fmt.Errorf("%q is no outcome", row[4]))
-	}
-	if r.TicketID == "" {
-		errs = append(errs, errors.New("the ticket id is missing"))
-	}
-	return r, errors.Join(errs...)
-}
 
 // Draw is what is published of a draw, each 64 hex digits or empty: the hash of
 // the seed when the draw was announced, the seed and the hash of the set of early
@@ -129,8 +23,160 @@ type Finding struct {
 	Text string
 }
 
+// maxEvidence is how many findings of one kind are told in full; the rest are
+// counted.
+const maxEvidence = 5
+
 // Audit checks the exported records of a line, and its published draw if it had
-// one. It finds nothing wrong in a line that was not tampered with.
+// one. What can be proven wrong:
+//
+//   - the seed is not the one whose hash was announced;
+//   - a drawn place is not the one that seed and ticket id give;
+//   - the early tickets are not those whose hash was published;
+//   - a ticket or a place is there twice;
+//   - a place that was not drawn is not of the time at which it was given.
+//
+// What can only be counted is who was let in after somebody behind them: whoever
+// was away while the head passed their place is let in when they return, and the
+// records do not say who was away. A line that was not tampered with, and whose
+// store has not lost its memory since the opening, has nothing proven against it.
 func Audit(records []Record, draw Draw) []Finding {
-	return nil // STUB
+	var a audit
+	a.checkDraw(records, draw)
+	a.checkDoubles(records)
+	a.checkTimes(records)
+	a.checkOrder(records)
+	return a.findings
+}
+
+// audit collects findings.
+type audit struct{ findings []Finding }
+
+func (a *audit) wrong(format string, args ...any) {
+	a.findings = append(a.findings, Finding{Text: fmt.Sprintf(format, args...)})
+}
+
+func (a *audit) note(format string, args ...any) {
+	a.findings = append(a.findings, Finding{Note: true, Text: fmt.Sprintf(format, args...)})
+}
+
+// each tells the first few of what is wrong with single records, and how many more
+// there are.
+func (a *audit) each(wrong []string) {
+	for i, text := range wrong {
+		if i == maxEvidence {
+			a.wrong("the same is wrong %d times more", len(wrong)-i)
+			return
+		}
+		a.wrong("%s", text)
+	}
+}
+
+// checkDraw holds the records against what was published.
+func (a *audit) checkDraw(records []Record, draw Draw) {
+	drawn := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return !r.drawn() })
+	if draw == (Draw{}) {
+		if len(drawn) > 0 {
+			a.note("%d places were drawn, and no draw is given to check them by", len(drawn))
+		}
+		return
+	}
+	switch {
+	case draw.Seed == "":
+		a.note("the seed of the draw is not published yet, so the drawn places cannot be checked")
+	case draw.SeedSHA256 == "":
+		a.note("the hash of the seed is not given, so nobody can tell that the seed is the announced one")
+	case HashSeed(draw.Seed) != draw.SeedSHA256:
+		a.wrong("the published seed is not the announced one: its SHA-256 is %s, announced was %s", HashSeed(draw.Seed), draw.SeedSHA256)
+	}
+	if draw.Seed != "" {
+		var misplaced []string
+		for _, r := range drawn {
+			if want := DrawPlace(draw.Seed, r.TicketID); r.Place != 0 && r.Place != want {
+				misplaced = append(misplaced, fmt.Sprintf("ticket %s has place %d, the seed gives it %d", r.TicketID, r.Place, want))
+			}
+		}
+		a.each(misplaced)
+	}
+	if draw.TicketsSHA256 == "" {
+		a.note("the hash of the early tickets is not published, so tickets may have been added to the draw or taken out of it")
+		return
+	}
+	ids := make([]string, len(drawn))
+	for i, r := range drawn {
+		ids[i] = r.TicketID
+	}
+	if got := HashTickets(ids); got != draw.TicketsSHA256 {
+		a.wrong("the %d early tickets are not those that were published: their hash is %s, published was %s; some were added or taken out, "+
+			"or had ended before a loss of the store", len(ids), got, draw.TicketsSHA256)
+	}
+}
+
+// drawn reports whether the record is of a ticket in the draw.
+func (r Record) drawn() bool { return r.Place > 0 && r.Place <= MaxDrawn }
+
+// checkDoubles finds tickets and places that are there twice.
+func (a *audit) checkDoubles(records []Record) {
+	tickets, places := make(map[string]bool, len(records)), make(map[int64]string, len(records))
+	var twice []string
+	for _, r := range records {
+		if tickets[r.TicketID] {
+			twice = append(twice, fmt.Sprintf("ticket %s is there twice", r.TicketID))
+			continue
+		}
+		tickets[r.TicketID] = true
+		if r.Place == 0 {
+			continue
+		}
+		if other, taken := places[r.Place]; taken {
+			twice = append(twice, fmt.Sprintf("tickets %s and %s have the same place %d", other, r.TicketID, r.Place))
+		}
+		places[r.Place] = r.TicketID
+	}
+	a.each(twice)
+}
+
+// checkTimes finds places that are not of the time they were given at, and counts
+// what seems to have happened before it can have: the clock of another store may be
+// slower.
+func (a *audit) checkTimes(records []Record) {
+	var moved []string
+	var backwards int
+	for _, r := range records {
+		if r.Place > MaxDrawn && !r.EnteredAt.IsZero() && !r.EnteredAt.Equal(EnteredAt(r.Place)) {
+			moved = append(moved, fmt.Sprintf("ticket %s entered at %s, but its place %d is of %s", r.TicketID,
+				csvTime(r.EnteredAt), r.Place, csvTime(EnteredAt(r.Place))))
+		}
+		if before(r.AdmittedAt, r.EnteredAt) || before(r.FetchedAt, r.AdmittedAt) {
+			backwards++
+		}
+	}
+	a.each(moved)
+	if backwards > 0 {
+		a.note("%d of %d were let in before they entered, or learnt it before they were let in; that is right only if the line "+
+			"has moved to a store with a slower clock", backwards, len(records))
+	}
+}
+
+// before reports whether a is before b, both known.
+func before(a, b time.Time) bool { return !a.IsZero() && !b.IsZero() && a.Before(b) }
+
+// checkOrder counts those who were let in after somebody behind them. Those of one
+// batch are let in in the same millisecond.
+func (a *audit) checkOrder(records []Record) {
+	in := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Place == 0 || r.AdmittedAt.IsZero() })
+	slices.SortFunc(in, func(a, b Record) int { return cmp.Compare(b.Place, a.Place) }) // from the tail
+	var overtaken []string
+	var first time.Time // of all behind
+	for _, r := range in {
+		if before(first, r.AdmittedAt) {
+			overtaken = append(overtaken, r.TicketID)
+			continue
+		}
+		first = r.AdmittedAt
+	}
+	if len(overtaken) > 0 {
+		a.note("%d of %d who were let in came after somebody behind them, for example %s; that is right for those who were away when "+
+			"their turn came, and around a loss of the store", len(overtaken), len(in), overtaken[0])
+	}
 }

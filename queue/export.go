@@ -1,0 +1,114 @@
+package queue
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// auditTime is RFC 3339 in UTC with milliseconds.
+const auditTime = "2006-01-02T15:04:05.000Z07:00"
+
+// auditHeader is the first row of an exported line.
+var auditHeader = []string{"place", "entered", "admitted", "fetched", "outcome", "ticket_id"}
+
+// WriteCSV writes records as the export of a line: a header, then one row for
+// each record. Times are RFC 3339 in UTC with milliseconds; what is not known is
+// empty.
+func WriteCSV(w io.Writer, records []Record) error {
+	out := csv.NewWriter(w)
+	row := slices.Clone(auditHeader)
+	_ = out.Write(row) // errors stay until the end
+	for _, r := range records {
+		row[0] = ""
+		if r.Place != 0 {
+			row[0] = strconv.FormatInt(r.Place, 10)
+		}
+		row[1], row[2], row[3] = csvTime(r.EnteredAt), csvTime(r.AdmittedAt), csvTime(r.FetchedAt)
+		row[4], row[5] = string(r.Outcome), r.TicketID
+		_ = out.Write(row)
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("queue: writing the export: %w", err)
+	}
+	return nil
+}
+
+func csvTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(auditTime)
+}
+
+// ReadCSV reads what [WriteCSV] wrote. Errors name the line of the file.
+func ReadCSV(r io.Reader) ([]Record, error) {
+	in := csv.NewReader(bufio.NewReader(r))
+	in.FieldsPerRecord = len(auditHeader)
+	in.ReuseRecord = true
+	header, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("queue: reading the export: it is empty")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("queue: reading the export: %w", err)
+	}
+	if !slices.Equal(header, auditHeader) {
+		return nil, fmt.Errorf("queue: reading the export: line 1: the header is %q, want %q", header, auditHeader)
+	}
+	var records []Record
+	for {
+		row, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return records, nil
+		}
+		if err != nil { // names the line
+			return nil, fmt.Errorf("queue: reading the export: %w", err)
+		}
+		record, err := parseRecord(row)
+		if err != nil {
+			line, _ := in.FieldPos(0)
+			return nil, fmt.Errorf("queue: reading the export: line %d: %w", line, err)
+		}
+		records = append(records, record)
+	}
+}
+
+// parseRecord reads one row, of as many fields as the header.
+func parseRecord(row []string) (Record, error) {
+	r := Record{Outcome: State(row[4]), TicketID: row[5]}
+	var errs []error
+	if row[0] != "" {
+		place, err := strconv.ParseInt(row[0], 10, 64)
+		if err != nil || place < 1 {
+			errs = append(errs, fmt.Errorf("%q is no place", row[0]))
+		}
+		r.Place = place
+	}
+	for i, at := range []*time.Time{&r.EnteredAt, &r.AdmittedAt, &r.FetchedAt} {
+		text := row[1+i]
+		if text == "" {
+			continue
+		}
+		parsed, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q is no time", auditHeader[1+i], text))
+		}
+		*at = parsed.UTC()
+	}
+	switch r.Outcome {
+	case Scheduled, Waiting, Closed, Admitted, Spent, Expired, Left, Removed:
+	default:
+		errs = append(errs, fmt.Errorf("%q is no outcome", row[4]))
+	}
+	if r.TicketID == "" {
+		errs = append(errs, errors.New("the ticket id is missing"))
+	}
+	return r, errors.Join(errs...)
+}
