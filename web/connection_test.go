@@ -2,14 +2,18 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/queue"
 )
 
 func TestUnreadableRequests(t *testing.T) {
@@ -245,6 +249,35 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	}
 	if _, err := r.ReadByte(); err != io.EOF {
 		t.Errorf("the connection is not closed: %v", err)
+	}
+}
+
+// longLine has more to export than the network holds.
+type longLine struct{ queue.Line }
+
+func (longLine) Export(context.Context) ([]queue.Record, error) {
+	records := make([]queue.Record, 200_000)
+	for i := range records {
+		records[i] = queue.Record{TicketID: strconv.Itoa(i), Place: queue.MaxDrawn + int64(i), EnteredAt: time.Now(), Outcome: queue.Waiting}
+	}
+	return records, nil
+}
+
+// An operator far away has more time for an export than others for their answers.
+func TestAnExportMayTakeLong(t *testing.T) {
+	t.Parallel()
+	limits := unlimited
+	limits.write = 100 * time.Millisecond
+	f := newFixture(t, setup{limits: limits, line: func(l queue.Line) queue.Line { return longLine{l} }, config: func(c *Config) { c.AdminHosts = []string{"x"} }})
+	s := f.serve(Drain{Timeout: 20 * time.Second})
+	c := dial(t, s.admin)
+	if _, err := io.WriteString(c, "GET /admin/api/lines/default/audit HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * limits.write) // real: the deadline of a socket is
+	a := readAnswer(t, bufio.NewReader(c), "GET").want(200)
+	if records := must(queue.ReadCSV(strings.NewReader(a.body)))(t); len(records) != 200_000 {
+		t.Errorf("%d records", len(records))
 	}
 }
 

@@ -148,10 +148,7 @@ func TestPollsAreHeard(t *testing.T) {
 			var heard []string
 			with := setup{queue: schedule, line: func(l queue.Line) queue.Line { return sweptLine{l, &mu, &heard} }}
 			inBubble(t, with, func(t *testing.T, f *fixture) {
-				ctx, stop := context.WithCancel(context.Background())
-				done := make(chan error)
-				go func() { done <- f.server.lines.get(DefaultLine).attendance.Run(ctx) }()
-				defer func() { stop(); <-done }()
+				f.run(f.server.lines.get(DefaultLine).attendance.Run)
 				got := f.public("POST", "/queue/enter", "").want(201).standing()
 				if told := f.told.Longest(); told == 0 || ceilMS(told) != got.PollAfterMS {
 					t.Errorf("noted %s, told %d ms", told, got.PollAfterMS)
@@ -167,15 +164,25 @@ func TestPollsAreHeard(t *testing.T) {
 	}
 }
 
+// run runs a loop until the end of the test.
+func (f *fixture) run(loop func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- loop(ctx) }()
+	f.t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
 // other is a second server of the same lines.
 func (f *fixture) other() *Server {
 	f.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	watch := queue.NewWatch(f.line, 250*time.Millisecond, log)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- watch.Run(ctx) }()
-	f.t.Cleanup(func() { stop(); <-done })
+	f.run(watch.Run)
 	cfg := f.server.cfg
 	cfg.Lines = NewLines(Line{Line: f.line, Watch: watch})
 	return must(New(cfg))(f.t)

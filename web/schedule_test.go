@@ -119,6 +119,21 @@ func sortedKeys(m map[string]string) func(func(string) bool) {
 	return slices.Values(keys)
 }
 
+// Whoever was let in before the end may still order: nobody hurries because of
+// it, and nothing new begins.
+func TestTokensOutliveTheClosing(t *testing.T) {
+	inBubble(t, setup{orders: withOrders()}, func(t *testing.T, f *fixture) {
+		id := f.product(10, DefaultLine)
+		ticket, token := f.admitted()
+		f.admin("PATCH", "/admin/api/lines/default", fmt.Sprintf(`{"closes_at":%q}`, f.watch.Now().UTC().Format(wireTime)), jsonType).want(200)
+		f.public("POST", "/queue/enter", "").problem(409, "line_closed")
+		if got := f.public("POST", "/queue/enter", "", ticketHeader(ticket)).want(200).standing(); got.Token != token {
+			t.Errorf("%+v", got)
+		}
+		f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).want(201)
+	})
+}
+
 // An early ticket that is signed anew, because it is old, is still one of the draw.
 func TestAnEarlyTicketStaysEarly(t *testing.T) {
 	inBubble(t, setup{queue: func(o *queue.Options) { o.TicketTTL = time.Hour; inAnHour(o) }}, func(t *testing.T, f *fixture) {
