@@ -40,7 +40,7 @@ type recorder struct {
 	denials    []denial
 	allTricks  []trick
 	losses     []loss
-	toldMost  time.Duration
+	toldMost   time.Duration
 	serverZero int64 // the server's time, in ms, at the start of the run
 }
 
