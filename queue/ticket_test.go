@@ -50,7 +50,11 @@ func TestTicketRoundTrip(t *testing.T) {
 			Epoch:   rapid.Int64Range(0, 1<<53).Draw(rt, "epoch"),
 			Subject: rapid.StringN(1, 100, 300).Draw(rt, "subject"),
 			ID:      NewID(),
-			Place:   rapid.Int64Range(1, 1<<62).Draw(rt, "place"),
+		}
+		if rapid.Bool().Draw(rt, "early") {
+			want.EnteredAt = time.UnixMilli(rapid.Int64Range(1, 1<<42).Draw(rt, "entered, ms"))
+		} else {
+			want.Place = rapid.Int64Range(1, 1<<62).Draw(rt, "place")
 		}
 		raw, err := tickets.Sign(want, now)
 		if err != nil {
@@ -61,6 +65,12 @@ func TestTicketRoundTrip(t *testing.T) {
 			rt.Fatal(err)
 		}
 		want.IssuedAt, want.ExpiresAt = time.Unix(now.Unix(), 0), time.Unix(now.Unix()+3600, 0)
+		if want.Place > 0 { // it says by itself when it was given
+			want.EnteredAt = EnteredAt(want.Place)
+		}
+		if got.Early() != (want.Place == 0) {
+			rt.Fatalf("early: %v of %+v", got.Early(), want)
+		}
 		if got != want {
 			rt.Fatalf("got %+v, want %+v", got, want)
 		}
@@ -162,6 +172,8 @@ func TestTicketRefusesWhatWeDidNotSign(t *testing.T) {
 		"no subject":            func(f *forgery) { delete(f.claims, "sub") },
 		"no id":                 func(f *forgery) { delete(f.claims, "jti") },
 		"no place":              func(f *forgery) { delete(f.claims, "place") },
+		"a negative entry time": func(f *forgery) { delete(f.claims, "place"); f.claims["entered"] = -1 },
+		"a place and its time":  func(f *forgery) { f.claims["place"], f.claims["entered"] = -1, 5 },
 		"a negative place":      func(f *forgery) { f.claims["place"] = -1 },
 		"a place with decimals": func(f *forgery) { f.claims["place"] = 1.5 },
 		"a negative epoch":      func(f *forgery) { f.claims["epoch"] = -1 },
@@ -273,6 +285,31 @@ func TestValidID(t *testing.T) {
 
 // FuzzTicketVerify: whatever comes, only what was signed is accepted. The one
 // genuine ticket is the only string that can pass.
+// A holder can read their ticket: the place of an early one must not be in it, and
+// the time is what its age is told from after a loss.
+func TestEarlyTicketTellsNoPlace(t *testing.T) {
+	tickets := newTickets(t, secretA)
+	early := someTicket()
+	early.Place, early.EnteredAt = 0, time.UnixMilli(1_767_323_045_678)
+	payload := func(ticket Ticket) map[string]any {
+		b, err := base64.RawURLEncoding.DecodeString(strings.Split(sign(t, tickets, ticket), ".")[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var claims map[string]any
+		if err := json.Unmarshal(b, &claims); err != nil {
+			t.Fatal(err)
+		}
+		return claims
+	}
+	if c := payload(early); c["place"] != nil || c["entered"] != 1_767_323_045_678.0 {
+		t.Errorf("the early ticket says %v", c)
+	}
+	if c := payload(someTicket()); c["place"] != 1_767_323_045_678_901.0 || c["entered"] != nil {
+		t.Errorf("the ticket says %v", c)
+	}
+}
+
 func FuzzTicketVerify(f *testing.F) {
 	tickets := newTickets(f, secretA)
 	ticket := someTicket()
