@@ -236,9 +236,6 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 	if err := watch.Refresh(ctx); err != nil {
 		return openLine{}, fmt.Errorf("the first look at it: %w", err)
 	}
-	if err := announce(ctx, line, watch); err != nil {
-		return openLine{}, err
-	}
 	keeper := queue.NewKeeper(s.store.path(id), watch, opts.Told, s.log)
 	l := openLine{
 		Line:  web.Line{Line: line, Watch: watch, Keep: keeper.Keep},
@@ -250,21 +247,6 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 		l.loops = append(l.loops, l.Attendance.Run, ticker.Run)
 	}
 	return l, nil
-}
-
-// announce makes the seed of the draw of a line that was born with an opening
-// time: until then nobody may see it. Of several processes at once the first one
-// makes it.
-func announce(ctx context.Context, line queue.Line, watch *queue.Watch) error {
-	view, _ := watch.View()
-	opens := view.Settings.OpensAt
-	if view.Phase() != queue.PhaseScheduled || view.Settings.Seed != "" {
-		return nil
-	}
-	if _, err := line.Configure(ctx, queue.Patch{OpensAt: &opens}); err != nil {
-		return fmt.Errorf("announcing its opening: %w", err)
-	}
-	return watch.Refresh(ctx)
 }
 
 // add lets everybody see a line, and what belongs to it run. The caller holds mu.

@@ -127,6 +127,17 @@ func opened(s *lineSet) []string {
 	return ids
 }
 
+// viewOf is what a process last saw of a line that it has opened.
+func viewOf(t testing.TB, s *lineSet, id string) queue.View {
+	t.Helper()
+	watch := s.watches()[id]
+	if watch == nil {
+		t.Fatalf("the line %s is not open", id)
+	}
+	view, _ := watch.View()
+	return view
+}
+
 func TestLinesAreFoundAndPutBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +161,7 @@ func TestLinesAreFoundAndPutBack(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		view, ok := other.watches()["early"].View()
-		if !ok || view.Settings.Weight != 3 {
+		if view := viewOf(t, other, "early"); view.Settings.Weight != 3 {
 			t.Errorf("a second later the other process has %+v", view.Settings)
 		}
 		// What was opened while it runs lives like the rest: somebody gets in.
@@ -159,7 +169,7 @@ func TestLinesAreFoundAndPutBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if view, _ := other.watches()["early"].View(); view.Admitted != 1 {
+		if view := viewOf(t, other, "early"); view.Admitted != 1 {
 			t.Errorf("nobody is let in: %+v", view.Snapshot)
 		}
 		if created, err := other.create(t.Context(), "vip", queue.Patch{}); err != nil || created {
@@ -213,8 +223,8 @@ func TestLinesAreBounded(t *testing.T) {
 	})
 }
 
-// The configuration's words count when a line is born, and the draw is announced
-// before anybody sees it.
+// The configuration's words count when a line is born, and the draw of an opening
+// time is made with it.
 func TestConfiguredLines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -231,8 +241,7 @@ func TestConfiguredLines(t *testing.T) {
 		}
 		shared := newSharedLines()
 		one, other := processOn(t, shared, cfg, noLog), processOn(t, shared, cfg, noLog)
-		view, _ := one.watches()["sale"].View()
-		got := view.Settings
+		got := viewOf(t, one, "sale").Settings
 		if got.Seed == "" || got.Revision == 0 {
 			t.Errorf("the draw is not announced: %+v", got)
 		}
@@ -244,13 +253,35 @@ func TestConfiguredLines(t *testing.T) {
 		if !reflect.DeepEqual(got, want) || !got.OpensAt.Equal(opens.Truncate(time.Millisecond)) || !got.ClosesAt.Equal(closes.Truncate(time.Millisecond)) {
 			t.Errorf("born with %+v\nwant %+v", got, want)
 		}
-		if view, _ := other.watches()["sale"].View(); view.Settings.Seed != got.Seed || view.Settings.Revision != got.Revision {
+		if view := viewOf(t, other, "sale"); view.Settings.Seed != got.Seed || view.Settings.Revision != got.Revision {
 			t.Errorf("the second process has made another draw of it: %+v", view.Settings)
 		}
-		if view, _ := one.watches()[web.DefaultLine].View(); view.Settings.MaxLength != 0 {
+		if view := viewOf(t, one, web.DefaultLine); view.Settings.MaxLength != 0 {
 			t.Errorf("the default line is born with %+v", view.Settings)
 		}
 	})
+}
+
+// Each key of the line section is wired to the option that it is for.
+func TestLineOptions(t *testing.T) {
+	t.Parallel()
+	cfg := configs.Default()
+	cfg.Line = configs.Line{
+		Tick: 11 * time.Millisecond, Jitter: 12 * time.Second, AdmissionTTL: 13 * time.Second, TicketTTL: 14 * time.Hour,
+		KeepPlace: 15 * time.Minute, RecoveryHold: 16 * time.Second, MaxLength: 17, MaxActive: 18,
+	}
+	cfg.Lines = map[string]*configs.FirstSettings{"vip": {MaxActive: new(int64(19))}}
+	want := queue.DefaultOptions()
+	want.Tick, want.Jitter, want.AdmissionTTL, want.TicketTTL = 11*time.Millisecond, 12*time.Second, 13*time.Second, 14*time.Hour
+	want.KeepPlace, want.RecoveryHold = 15*time.Minute, 16*time.Second
+	want.Initial.MaxLength, want.Initial.MaxActive = 17, 18
+	if got := lineOptions(cfg, "default"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	want.Initial.MaxActive = 19
+	if got := lineOptions(cfg, "vip"); !reflect.DeepEqual(got, want) {
+		t.Errorf("vip: got  %+v\nwant %+v", got, want)
+	}
 }
 
 // A created line and what was said to it outlive the process whose only home they
@@ -280,8 +311,7 @@ func TestEmbeddedLinesOutliveTheProcess(t *testing.T) {
 		if got := opened(after); !slices.Equal(got, []string{"default", "plain", "sale"}) {
 			t.Errorf("after the restart there are %q", got)
 		}
-		was, _ := before.watches()["sale"].View()
-		is, _ := after.watches()["sale"].View()
+		was, is := viewOf(t, before, "sale"), viewOf(t, after, "sale")
 		if is.Settings.Seed == "" || !reflect.DeepEqual(was.Settings, is.Settings) {
 			t.Errorf("after the restart %+v\nbefore %+v", is.Settings, was.Settings)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -109,6 +110,16 @@ func TestLinesAndSettingsReachEveryInstance(t *testing.T) {
 	}
 }
 
+func wireTime(t testing.TB, field any) time.Time {
+	t.Helper()
+	text, _ := field.(string)
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
 // A Redis that has lost everything, under two instances and two lines: nobody goes
 // in while those who wait come back, all lines say so, and then the order, the
 // settings and the directory are as they were.
@@ -150,10 +161,15 @@ func TestRedisLosesEverything(t *testing.T) {
 	}
 	for _, i := range []*instance{a, b} {
 		for _, line := range []string{"default", "vip"} {
+			var figures map[string]any
 			eventually(t, line+" says that it is degraded", func() bool {
-				_, figures := call(t, http.MethodGet, i.admin+lineAPI+line, nil, "")
+				_, figures = call(t, http.MethodGet, i.admin+lineAPI+line, nil, "")
 				return figures["degraded"] == true
 			})
+			// Nobody was told more than 1.2 s here, and the hold is two more.
+			if left := wireTime(t, figures["hold_until"]).Sub(wireTime(t, figures["server_time"])); left > 3500*time.Millisecond {
+				t.Errorf("%s is held for another %s", line, left)
+			}
 		}
 	}
 	// Those who poll are back in order before anybody goes in: from the last one on

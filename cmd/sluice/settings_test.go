@@ -69,6 +69,19 @@ func TestSettingsAreWired(t *testing.T) {
 			t.Errorf("the ticket says %s, %v", claims, err)
 		}
 	})
+	t.Run("line.initial_rate and orders.wait_target", func(t *testing.T) {
+		t.Parallel()
+		shop := serveEmbedded(t, "SLUICE_LINE_INITIAL_RATE=77", "SLUICE_ORDERS_WAIT_TARGET=321ms")
+		eventually(t, "the process reports both", func() bool {
+			_, line := call(t, http.MethodGet, shop.admin+"/admin/api/lines/default", nil, "")
+			processes, _ := line["processes"].([]any)
+			if len(processes) != 1 {
+				return false
+			}
+			report, _ := processes[0].(map[string]any)
+			return report["capacity"] == 77.0 && report["wait_target_ms"] == 321.0
+		})
+	})
 	t.Run("orders.workers, orders.backlog and orders.deadline", func(t *testing.T) {
 		t.Parallel()
 		shop := serveEmbedded(t, "SLUICE_ORDERS_WORKERS=1", "SLUICE_ORDERS_BACKLOG=1", "SLUICE_ORDERS_DEADLINE=100ms",
