@@ -176,8 +176,7 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 	}
 
 	h := l.holders[subject]
-	if h != nil && h.admission != nil && ranOut(h.admission, now) {
-		l.endAdmission(h, queue.Expired, now)
+	if h != nil && l.over(h, now) {
 		if id == h.ticketID {
 			if !entering {
 				return l.endStanding(queue.Expired, subject, id), nil
@@ -215,6 +214,19 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 	s := l.standing(h, phase, now)
 	s.Created = created
 	return s, nil
+}
+
+// over ends what a holder's time has run out for, before a sweep or a batch does.
+func (l *Line) over(h *holder, now int64) bool {
+	switch {
+	case h.admission != nil && ranOut(h.admission, now):
+		l.endAdmission(h, queue.Expired, now)
+	case h.where == away && h.lapse != 0 && h.lapse <= now:
+		l.giveUp(h, now)
+	default:
+		return false
+	}
+	return true
 }
 
 // newcomer is a holder with a new ticket.
@@ -348,9 +360,12 @@ func (l *Line) Leave(_ context.Context, t queue.Ticket) error {
 	// forgotten, and its visitor has another place since.
 	if h := l.holders[t.Subject]; h != nil && h.ticketID == id {
 		l.end(h, queue.Left, now)
-	} else {
-		l.rememberEnd(id, ending{state: queue.Left, place: l.placeOf(t)}, now)
+		return nil
 	}
+	if t.Early() && id == t.ID {
+		l.early[id] = t.EnteredAt.UnixMilli() // who drew and left has drawn
+	}
+	l.rememberEnd(id, ending{state: queue.Left, place: l.placeOf(t)}, now)
 	return nil
 }
 

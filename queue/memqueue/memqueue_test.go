@@ -103,6 +103,47 @@ func TestBornSeedIsKept(t *testing.T) {
 	})
 }
 
+// A pause between two sweeps counts.
+func TestPauseBetweenSweeps(t *testing.T) {
+	in(t, func(t *testing.T) {
+		opts := queue.DefaultOptions()
+		opts.Grace = 3 * time.Second
+		line := newLine(t, opts)
+		if _, err := line.Enter(t.Context(), "v", nil); err != nil {
+			t.Fatal(err)
+		}
+		var away int64
+		sweep := func() {
+			t.Helper()
+			s, err := line.Sweep(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			away += s.Away
+		}
+		for range 4 {
+			sweep()
+			time.Sleep(time.Second)
+		}
+		for _, paused := range []bool{true, false} {
+			if _, err := line.Configure(t.Context(), queue.Patch{Paused: &paused}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			sweep()
+			time.Sleep(time.Second)
+		}
+		if away != 0 {
+			t.Fatal("away soon after a pause")
+		}
+		time.Sleep(time.Second)
+		if sweep(); away != 1 {
+			t.Fatal("not away long after a pause")
+		}
+	})
+}
+
 // Only the latest cohorts are kept, and an arrival that comes later than its
 // cohort is counted all the same.
 func TestLatestCohorts(t *testing.T) {

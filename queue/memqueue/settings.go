@@ -92,16 +92,20 @@ func (l *Line) Restart(context.Context) (int64, error) {
 	defer l.mu.Unlock()
 	now := l.now()
 	l.beginEpoch(max(l.epoch+1, now/1000))
-	// The revision makes the new draw win over what anybody remembers of the old.
-	switch {
-	case ahead(l.settings.OpensAt, now):
-		l.settings.Revision = l.nextRevision(now)
-		l.settings.Seed, l.settings.TicketsSHA256 = queue.NewSeed(), ""
-	case l.settings.Seed != "":
-		l.settings.Revision = l.nextRevision(now)
-		l.settings.Seed, l.settings.TicketsSHA256 = "", ""
-	}
+	l.redraw(now)
 	return l.epoch, nil
+}
+
+// redraw gives a new epoch its draw, if it is still to open. The revision makes it
+// win over what anybody remembers of the last.
+func (l *Line) redraw(now int64) {
+	seed := ""
+	if ahead(l.settings.OpensAt, now) {
+		seed = queue.NewSeed()
+	}
+	if seed != l.settings.Seed {
+		l.settings.Seed, l.settings.TicketsSHA256, l.settings.Revision = seed, "", l.nextRevision(now)
+	}
 }
 
 // beginEpoch forgets everybody; settings and the floor of places stay.

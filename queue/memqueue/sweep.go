@@ -50,7 +50,7 @@ func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
 	if now-l.marked >= markEvery.Microseconds() {
 		s.Away = l.markSilent(s.Zone, silence.Microseconds(), now)
 	}
-	s.GivenUp = l.giveUp(now)
+	s.GivenUp = l.giveUpLapsed(now)
 	return s, nil
 }
 
@@ -90,9 +90,9 @@ func (l *Line) markSilent(zone, silence, now int64) int64 {
 	return int64(len(silent))
 }
 
-// giveUp ends away places that the head has passed for long enough, and returns
-// how many.
-func (l *Line) giveUp(now int64) int64 {
+// giveUpLapsed ends away places that the head has passed for long enough, and
+// returns how many.
+func (l *Line) giveUpLapsed(now int64) int64 {
 	for l.away.len() > 0 && l.away.first().place <= l.head {
 		h := l.holders[l.away.popFirst().subject]
 		h.lapse = now + l.opts.KeepPlace.Microseconds()
@@ -103,9 +103,13 @@ func (l *Line) giveUp(now int64) int64 {
 		h, at := l.lapsing[0].holder, l.lapsing[0].at
 		l.lapsing = l.lapsing[1:]
 		if h.where == away && h.lapse == at {
-			l.end(h, queue.Expired, now)
-			l.counts.givenUp++
+			l.giveUp(h, now)
 		}
 	}
 	return l.counts.givenUp - before
+}
+
+func (l *Line) giveUp(h *holder, now int64) {
+	l.end(h, queue.Expired, now)
+	l.counts.givenUp++
 }

@@ -29,12 +29,12 @@ func sweepFor(d time.Duration, heard []string, lines ...*fixture) []queue.Swept 
 func testAway(t *testing.T, impl Implementation) {
 	opts := options()
 	opts.Told = &queue.Told{}
-	opts.Told.Note(700 * time.Millisecond)
+	opts.Told.Note(1300 * time.Millisecond)
 	f := open(t, impl, opts)
 	tickets := f.enterMany("v", 5)
 	before := f.snapshot().At
 	f.markAway([]string{"v1", "v3"}, "v0", "v2", "v4", "nobody")
-	if took := f.snapshot().At.Sub(before); took <= 800*time.Millisecond {
+	if took := f.snapshot().At.Sub(before); took <= 1400*time.Millisecond {
 		t.Fatalf("away after %s", took)
 	}
 	if s := f.snapshot(); s.Waiting != 3 || s.Away != 2 || s.Left != 0 {
@@ -59,6 +59,7 @@ func testAway(t *testing.T, impl Implementation) {
 		t.Fatalf("both are back: %+v", s)
 	}
 	// Whoever comes back counts as heard, and goes in with the next batch.
+	f.wait(550 * time.Millisecond)
 	if s := f.sweep("v4"); s.Away != 0 {
 		t.Fatalf("away at once: %+v", s)
 	}
@@ -230,7 +231,6 @@ func testKeepPlace(t *testing.T, impl Implementation) {
 		t.Fatalf("given up when the head passes: %+v", s)
 	}
 	f.wantPosition(tickets[1], 1)
-	again := f.snapshot().At
 	var givenUp int64
 	f.until("one is given up", func() bool { givenUp += f.sweep("v3", "v1").GivenUp; return givenUp > 0 })
 	s := f.snapshot()
@@ -246,11 +246,8 @@ func testKeepPlace(t *testing.T, impl Implementation) {
 	}
 	// Who came back and goes away again behind the head has the same time once more.
 	f.markAway([]string{"v1"}, "v3", "v0")
-	f.until("the other is given up", func() bool { givenUp += f.sweep("v3", "v0").GivenUp; return givenUp > 1 })
-	if took := f.snapshot().At.Sub(again); took < opts.KeepPlace {
-		t.Fatalf("given up %s after coming back", took)
-	}
-	f.wantState(tickets[1], queue.Expired)
+	f.wait(opts.KeepPlace + 10*time.Millisecond)
+	f.wantState(tickets[1], queue.Expired) // also if no sweep has come to it
 	f.wantState(tickets[4], queue.Waiting) // whom the head has not passed
 	if s := f.snapshot(); s.GivenUp != 2 || s.Expired != 0 || s.Away != 0 || s.Waiting != 3 {
 		t.Fatalf("after giving both up: %+v", s)

@@ -68,6 +68,9 @@ func testArrivals(t *testing.T, impl Implementation) {
 	}
 	f.arrive(tickets[2])
 	check("an admission that has ended", 3, 2)
+	f.spend(tickets[2])
+	f.spend(queue.Ticket{Subject: "unknown", ID: "unknown"})
+	check("orders of an ended admission, and of a forgotten one", 5, 4)
 
 	// Many at once.
 	const many = 1100
@@ -80,13 +83,13 @@ func testArrivals(t *testing.T, impl Implementation) {
 		}
 	}
 	f.arrive(crowd...)
-	check("many", 3+many, 2)
+	check("many", 5+many, 4)
 	// And who passes directly.
 	direct := f.enter("direct", nil)
 	admissions = append(admissions, direct.Admission)
 	f.arrive(direct.Ticket)
 	arrived[direct.Admission.AdmittedAt.Unix()]++
-	check("directly", 4+many, 2)
+	check("directly", 6+many, 4)
 	if _, err := f.line.Restart(f.ctx); err != nil {
 		t.Fatal(err)
 	}

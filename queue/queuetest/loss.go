@@ -106,6 +106,16 @@ func testLossProofs(t *testing.T, impl Implementation) {
 			old.Place = 0
 			f.wantState(old, queue.Waiting)
 		}, hold + time.Second},
+		{"an old ticket of which there is a record", time.Second, nil, func(f *fixture) {
+			old := f.longAgo("old")
+			f.spend(old)
+			f.wantState(old, queue.Spent)
+		}, 0},
+		{"an old ticket leaves", time.Second, nil, func(f *fixture) {
+			if err := f.line.Leave(f.ctx, f.longAgo("old")); err != nil {
+				f.Fatal(err)
+			}
+		}, hold + time.Second},
 		{"a later epoch", time.Second, nil, func(f *fixture) {
 			f.wantPosition(f.ticket("later", 1000, f.snapshot().At.UnixMicro()), 1)
 		}, hold + time.Second},

@@ -404,12 +404,31 @@ func testDrawReturns(t *testing.T, impl Implementation) {
 	twice[0].Subject, twice[1].Subject = order[9].Subject, order[9].Subject
 	twice[0].ID, twice[1].ID = queue.NewID(), queue.NewID()
 	best := drawn(seed, []queue.Ticket{order[9], twice[0]})[0]
+	other := drawn(seed, []queue.Ticket{order[9], twice[0]})[1]
 	for range 2 {
 		for _, ticket := range twice {
 			if s := f.wantState(ticket, queue.Waiting); s.Ticket != best || s.Length != 21 {
 				t.Fatalf("%+v stands as %+v, want %+v", ticket, s, best)
 			}
 		}
+	}
+	// One ticket of each visitor is in the set, also of one who comes only to leave.
+	gone := order[0]
+	gone.Subject, gone.ID = queue.NewID(), queue.NewID()
+	if err := f.line.Leave(f.ctx, gone); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.line.Seal(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{best.ID, gone.ID}
+	for _, ticket := range tickets {
+		if ticket.ID != best.ID && ticket.ID != other.ID {
+			ids = append(ids, ticket.ID)
+		}
+	}
+	if s := f.snapshot(); s.Settings.TicketsSHA256 != queue.HashTickets(ids) {
+		t.Fatalf("sealed as %+v", s.Settings)
 	}
 }
 
