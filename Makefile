@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench lint fmt cover k6-blackfriday k6-full-flow k6-spike k6-cascade
+.PHONY: help run build test bench lint fmt cover pictures k6-blackfriday k6-full-flow k6-spike k6-cascade
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ cover: ## measure the tests' coverage
 	$(GO) test -count=1 -coverprofile=coverage.out -coverpkg=./... $(PKGS)
 	@$(GO) tool cover -func=coverage.out | tail -1
 	@echo 'by line: $(GO) tool cover -html=coverage.out'
+
+pictures: ## play the simulation; write the pictures and the table of docs/control.md
+	$(GO) run ./admission/simulation/pictures docs
 
 k6-blackfriday: ## 1,000 users enter within 5 s and poll for 30 s, against a running sluice
 	$(K6) run k6/blackfriday.js

@@ -41,6 +41,8 @@ type Scenario struct {
 	// between 0 and this.
 	Late float64
 	Seed uint64
+	// Log draws it on a logarithmic scale.
+	Log bool
 	// Phases are the parts of the story that are judged.
 	Phases []Phase
 }

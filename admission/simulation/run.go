@@ -113,6 +113,15 @@ type Phase struct {
 	From, To float64
 	// Closed is what the same pools finish per second when orders never run out.
 	Closed float64
+	// Allow is after how many seconds it is judged, 0 for 10.
+	Allow float64
+}
+
+func (ph Phase) allow() int {
+	if ph.Allow == 0 {
+		return 10
+	}
+	return int(ph.Allow)
 }
 
 // Verdict is how a phase went.
@@ -126,8 +135,8 @@ type Verdict struct {
 	// Peak is the largest backlog, in orders, and Worst the longest wait for a worker.
 	Peak, Worst float64
 	// Throughput is the share of the closed loop's, Utilisation that of the workers'
-	// time, over the 20 s that follow the first 10 s after the change or, if later,
-	// after the backlog is gone; P50 and P95 are the waits then.
+	// time, over the 20 s that follow the allowed time after the change or, if later, after
+	// the backlog is gone; P50 and P95 are the waits then.
 	Throughput, Utilisation, P50, P95 float64
 	// Least and Most are the lowest and the highest admissions per second, of five
 	// seconds together; Before is the mean until the backlog is gone.
@@ -162,7 +171,7 @@ func (r *Run) Judge(ph Phase) Verdict {
 			break
 		}
 	}
-	if a := gone + 10; a+20 <= to {
+	if a := gone + ph.allow(); a+20 <= to {
 		v.Throughput = mean(r.Completed, a, a+20) / ph.Closed
 		v.Utilisation = mean(r.Busy, a, a+20) / r.workers(a)
 		v.P50, v.P95 = r.Wait(0.5, a, a+20), r.Wait(0.95, a, a+20)

@@ -1,0 +1,57 @@
+package simulation
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// none lets nobody order.
+func none(float64) float64 { return 0 }
+
+// What is not drawn, but must not break the law either.
+func TestExtremes(t *testing.T) {
+	one := func(n int, s float64) []Pool { return []Pool{{Workers: n, Time: steps(0, s)}} }
+	cases := []struct {
+		Scenario
+		closed     float64
+		throughput float64 // at least
+		wait       float64 // the 95th percentile at most
+	}{
+		{Scenario{Name: "one worker", Pools: one(1, 0.5), Lines: everybody}, 2, 0.75, 3},
+		{Scenario{Name: "one fast worker", Pools: one(1, 0.005), Lines: everybody}, 200, 0.95, waitTarget},
+		{Scenario{Name: "ten thousand a second", Pools: one(100, 0.01), Lines: everybody}, 10000, 0.95, waitTarget},
+		{Scenario{Name: "views late by up to a second", Pools: one(10, 0.05), Lines: everybody, Instances: 3, Late: 1}, 200, 0.95, waitTarget},
+		{Scenario{Name: "four processes", Pools: append(one(5, 0.05), append(one(10, 0.1), append(one(20, 0.2), one(2, 0.02)...)...)...), Lines: everybody, Instances: 4}, 400, 0.95, 2 * waitTarget},
+		{Scenario{Name: "one in thirty orders", Pools: one(10, 0.2), Lines: []Line{{Name: "default", Weight: 1, Conversion: func(float64) float64 { return 1.0 / 30 }}}}, 50, 0.85, 2 * waitTarget},
+		{Scenario{Name: "one in fifty takes minutes", Pools: one(10, 1), Lines: []Line{{Name: "default", Weight: 1, Think: func(r *rand.Rand) float64 {
+			if r.Float64() < 0.02 {
+				return 60 + 400*r.Float64()
+			}
+			return 0
+		}}}}, 10, 0.85, 2 * waitTarget},
+		{Scenario{Name: "a minute's pause", Pools: one(10, 0.05), Lines: []Line{{Name: "default", Weight: 1, Paused: func(at float64) bool { return at >= 20 && at < 80 }}}}, 200, 0.95, waitTarget},
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			c.Seconds, c.Seed = 360, 1
+			r := Play(c.Scenario)
+			v := r.Judge(Phase{Name: c.Name, From: 80, To: 360, Closed: c.closed})
+			t.Logf("throughput %.3f p50 %.3f p95 %.3f peak %.0f worst %.2f least %.1f most %.1f", v.Throughput, v.P50, v.P95, v.Peak, v.Worst, v.Least, v.Most)
+			if v.Throughput < c.throughput || v.P95 > c.wait {
+				t.Error("out of bounds")
+			}
+		})
+	}
+}
+
+// Visitors who never order may be let in ever faster, but not without bound.
+func TestNobodyOrders(t *testing.T) {
+	r := Play(Scenario{Seconds: 200, Pools: []Pool{{Workers: 10, Time: steps(0, 0.05)}}, Lines: []Line{{Name: "default", Weight: 1, Conversion: none}}})
+	for i, n := range r.Admitted[0] {
+		if n > 50*200 || math.IsNaN(n) {
+			t.Fatalf("%g let in in second %d", n, i)
+		}
+	}
+	t.Log(r.Admitted[0][190:])
+}
