@@ -178,18 +178,23 @@ func (s *LawState) measured(m Measurement) float64 {
 
 // grown is the capacity a step of so many seconds after the last figure, of a pool
 // whose workers promise a pace, or 0 for no promise. Up to the pace the capacity
-// doubles every second. Beyond it goes by tenths, and only as far as it is told to:
+// doubles every second. Beyond it goes by tenths, and only as far as there is room:
 // there it is looked for, and a pool that has no more to give must not be overrun.
+// It comes down in the same way, if the few who order show that the pool is slower
+// than it was.
 func (s *LawState) grown(pace, room, step float64) float64 {
+	double, tenth := math.Exp2(step), math.Pow(probing, step)
 	switch {
 	case pace == 0:
 		return s.Capacity
-	case s.Capacity > headroom*pace: // slower than it was, seen by the few who order
-		return max(headroom*pace, s.Capacity*math.Exp2(-step))
+	case s.Capacity > headroom*pace:
+		return max(headroom*pace, s.Capacity/double)
+	case s.Capacity > room*pace:
+		return max(room*pace, s.Capacity/tenth)
 	case s.Capacity >= pace:
-		return max(s.Capacity, min(room*pace, s.Capacity*math.Pow(probing, step)))
+		return min(room*pace, s.Capacity*tenth)
 	}
-	return min(pace, s.Capacity*math.Exp2(step), max(s.Capacity, stretch*s.Throughput))
+	return min(pace, s.Capacity*double, max(s.Capacity, stretch*s.Throughput))
 }
 
 // pace is what the workers would finish per second if all were as fast as those at

@@ -37,7 +37,7 @@ var promised = map[string]map[string]bounds{
 	},
 	"join-die": {
 		"one":      {settled: 10, throughput: 0.95, p95: waitTarget},
-		"it joins": {settled: 10, throughput: 0.95, p95: waitTarget, worst: 1.5},
+		"it joins": {settled: 10, throughput: 0.95, p50: 0.35, p95: 0.75, worst: 1.5}, // two backlogs, by chance unequal,
 		"it dies":  {settled: 15, throughput: 0.95, p95: waitTarget, worst: 5},
 	},
 	"stall":        {"it works again": {settled: 10, throughput: 0.95, p95: waitTarget, worst: 10}},
