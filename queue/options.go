@@ -40,9 +40,11 @@ type Options struct {
 const (
 	// MaxHold is the longest that admission is held after a loss.
 	MaxHold = 10 * time.Minute
-	// MinZone and MaxZone bound the positions near the head in which silence
+	// MinZone is the least number of positions from the head in which silence
 	// matters.
-	MinZone, MaxZone = 100, 5000
+	MinZone = 100
+	// MaxZone is the greatest.
+	MaxZone = 5000
 )
 
 // MaxTick is the longest time between two batches.

@@ -121,7 +121,7 @@ func (s *Tickets) Verify(raw, line string, now time.Time) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("%w: another issuer", ErrTicketInvalid)
 	case c.Line != line:
 		return Ticket{}, fmt.Errorf("%w: it is for another line", ErrTicketInvalid)
-	case c.Subject == "" || c.ID == "" || c.Epoch < 0 || c.Expires == 0 || !(c.Place > 0 || c.Place == 0 && c.Entered > 0):
+	case c.Subject == "" || c.ID == "" || c.Epoch < 0 || c.Expires == 0 || c.Place < 0 || c.Place == 0 && c.Entered <= 0:
 		return Ticket{}, fmt.Errorf("%w: a claim is missing", ErrTicketInvalid)
 	}
 	t := Ticket{
