@@ -83,6 +83,38 @@ func TestEstimateFormula(t *testing.T) {
 	}
 }
 
+// What was measured says nothing of a line that lets nobody in.
+func TestViewGivesNoEstimateWhileNobodyCanBeLetIn(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	soon, ago := now.Add(time.Second), now.Add(-time.Second)
+	for _, c := range []struct {
+		name   string
+		change func(*View)
+		want   bool
+	}{
+		{"open", func(*View) {}, true},
+		{"a schedule under way", func(v *View) { v.Settings.OpensAt, v.Settings.ClosesAt = &ago, &soon }, true},
+		{"an override", func(v *View) { v.Settings.RateOverride = ptr(1.0) }, true},
+		{"a hold that is over", func(v *View) { v.HoldUntil = now }, true},
+		{"paused", func(v *View) { v.Settings.Paused = true }, false},
+		{"scheduled", func(v *View) { v.Settings.OpensAt = &soon }, false},
+		{"closed", func(v *View) { v.Settings.ClosesAt = &ago }, false},
+		{"recovering", func(v *View) { v.HoldUntil = soon }, false},
+		{"an override of nothing", func(v *View) { v.Settings.RateOverride = ptr(0.0) }, false},
+		{"not measured", func(v *View) { v.Movement = Movement{} }, false},
+	} {
+		v := View{Snapshot: Snapshot{At: now}, Movement: Movement{PerSecond: 10, Measured: 10 * time.Second}}
+		c.change(&v)
+		e, ok := v.Estimate(100)
+		if ok != c.want || ok && e.Expected != 10*time.Second || !ok && e != (Estimate{}) {
+			t.Errorf("%s: %+v, %v", c.name, e, ok)
+		}
+	}
+	if e, ok := (View{}).Estimate(1); ok {
+		t.Errorf("before the first reading: %+v", e)
+	}
+}
+
 func TestMovementEndsWhenTheLineStandsStill(t *testing.T) {
 	r := newRoad()
 	r.run(10*time.Second, 10)
@@ -164,6 +196,9 @@ func TestMovementStartsAfresh(t *testing.T) {
 		"another mode":           func(s *Snapshot) { s.Settings.Mode = ModePassthrough },
 		"an override set":        func(s *Snapshot) { s.Settings.RateOverride = rate(5) },
 		"another max_active":     func(s *Snapshot) { s.Settings.MaxActive = 9 },
+		"closed":                 func(s *Snapshot) { s.Settings.ClosesAt = ptr(s.At) },
+		"a hold":                 func(s *Snapshot) { s.HoldUntil = s.At.Add(time.Hour) },
+		"another incarnation":    func(s *Snapshot) { s.Created = s.At },
 		"the store's clock back": func(s *Snapshot) { s.At = s.At.Add(-time.Minute) },
 		"not read for long":      func(s *Snapshot) { s.At = s.At.Add(movementWindow) },
 	} {
