@@ -54,13 +54,18 @@ func instance(t testing.TB, url, id string) queue.Line {
 	return l
 }
 
-// newLine opens a line of the test's own that admits at the rate; its keys go
-// when the test ends.
-func newLine(t testing.TB, url string, rate float64) queue.Line {
+// emptyLine opens a line of the test's own; its keys go when the test ends.
+func emptyLine(t testing.TB, url string) queue.Line {
 	t.Helper()
 	id := "t-" + strings.ToLower(rand.Text())
 	t.Cleanup(func() { wipe(t, url, id) })
-	l := instance(t, url, id)
+	return instance(t, url, id)
+}
+
+// newLine is an empty one that admits at the rate.
+func newLine(t testing.TB, url string, rate float64) queue.Line {
+	t.Helper()
+	l := emptyLine(t, url)
 	override := &rate
 	if _, err := l.Configure(t.Context(), queue.Patch{RateOverride: &override}); err != nil {
 		t.Fatal(err)

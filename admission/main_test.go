@@ -12,5 +12,8 @@ func TestMain(m *testing.M) {
 	if line := os.Getenv(childLine); line != "" {
 		os.Exit(tickUntilTold(line, os.Getenv(childRedis)))
 	}
+	if line := os.Getenv(shopLine); line != "" {
+		os.Exit(shopUntilTold(line, os.Getenv(childRedis), os.Getenv(shopCapacity)))
+	}
 	goleak.VerifyTestMain(m)
 }

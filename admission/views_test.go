@@ -68,14 +68,22 @@ func TestDemandIsWhatWasUsedBetweenRounds(t *testing.T) {
 		{2 * time.Second, 0, 600, 70},
 		{4 * time.Second, 0, 600, 0},
 		{5 * time.Second, 0, 700, 100},
-		{6 * time.Second, 9, 5, 0}, // a new epoch counts from the beginning
-		{7 * time.Second, 9, 15, 10},
+		{6 * time.Second, 9, 705, 0}, // a new epoch counts from the beginning
+		{7 * time.Second, 9, 715, 10},
 		{8 * time.Second, 9, 3, 0}, // a store that lost its memory likewise
 		{9 * time.Second, 9, 4, 1},
 	} {
 		d = d.observe(queue.Snapshot{Epoch: c.epoch, Admitted: c.admitted, At: start.Add(c.after), Created: start})
 		if d.perSec != c.want {
 			t.Errorf("reading %d: %g/s, want %g", i, d.perSec, c.want)
+		}
+	}
+}
+
+func TestWhoAsksIsAnInstanceThatAnswersPolls(t *testing.T) {
+	for want, reports := range map[int][]Report{1: {{Process: "orders"}}, 2: {{Queue: true}, {}, {Queue: true}}} {
+		if got := queues(reports); got != want {
+			t.Errorf("%d of %+v, want %d", got, reports, want)
 		}
 	}
 }
