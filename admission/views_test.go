@@ -80,6 +80,32 @@ func TestDemandIsWhatWasUsedBetweenRounds(t *testing.T) {
 	}
 }
 
+func TestDemandIsKeptFromRoundToRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sale := crowded(t, "sale", 10)
+		w := queue.NewWatch(sale, time.Second, noLog)
+		c := NewController(ControllerConfig{Register: NewLocalRegister(), Log: noLog,
+			Lines: func() map[string]*queue.Watch { return map[string]*queue.Watch{"sale": w} }})
+		demand := func() float64 {
+			if err := w.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return c.lines()["sale"].Demand
+		}
+		if d := demand(); d != 0 {
+			t.Errorf("%g/s before anybody was let in", d)
+		}
+		b, err := sale.Admit(t.Context(), 30, queue.LimitedByCapacity)
+		if err != nil || len(b.Admitted) == 0 {
+			t.Fatalf("%+v, %v", b, err)
+		}
+		time.Sleep(2 * time.Second)
+		if d := demand(); d != float64(len(b.Admitted))/2 {
+			t.Errorf("%g/s, %d in two seconds", d, len(b.Admitted))
+		}
+	})
+}
+
 func TestWhoAsksIsAnInstanceThatAnswersPolls(t *testing.T) {
 	for want, reports := range map[int][]Report{1: {{Process: "orders"}}, 2: {{Queue: true}, {}, {Queue: true}}} {
 		if got := queues(reports); got != want {
