@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,16 +133,27 @@ func TestACommitmentTakesNoRoomBesideItsArrival(t *testing.T) {
 func TestCompletionsOfLinesThatComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, came, spent := both("a")
+		var mu sync.Mutex
 		known := lines{}
-		c := NewCompletions(known.find, noLog)
+		find := func(id string) queue.Line {
+			mu.Lock()
+			defer mu.Unlock()
+			return known.find(id)
+		}
+		change := func(to lines) {
+			mu.Lock()
+			defer mu.Unlock()
+			known = to
+		}
+		c := NewCompletions(find, noLog)
 		stop := running(t, c.Run)
 		arrive(c, "a", 0, 1)
 		time.Sleep(time.Second)
-		known["a"] = l
+		change(lines{"a": l})
 		arrive(c, "a", 0, 1)
 		time.Sleep(time.Second)
 		add(c, "a", 0, 3)
-		delete(known, "a")
+		change(nil)
 		time.Sleep(time.Second)
 		stop()
 		inOrder(t, came.tickets(), 1)

@@ -218,7 +218,7 @@ func TestInstancesAdmitWhatAllOfThemCanDo(t *testing.T) {
 		g.Go(func() error { return shop(ctx, url, l.ID(), capacity) })
 	}
 	c.live(t, start.Add(14*time.Second))
-	c.rate(t, "two instances", start.Add(9*time.Second), start.Add(14*time.Second), 180*0.9, 180*1.1)
+	c.rate(t, "two instances", start.Add(9*time.Second), start.Add(14*time.Second), 180*0.8, 180*1.15)
 	cancel()
 	if err := g.Wait(); err != nil {
 		t.Error(err)
@@ -247,7 +247,7 @@ func TestTheRateFollowsTheInstancesThatAreLeft(t *testing.T) {
 	killLeft := startShop(t, url, l.ID(), 60)
 	kill := startShop(t, url, l.ID(), 120)
 	c.live(t, start.Add(12*time.Second))
-	c.rate(t, "two instances", start.Add(8*time.Second), start.Add(12*time.Second), 180*0.9, 180*1.1)
+	c.rate(t, "two instances", start.Add(8*time.Second), start.Add(12*time.Second), 180*0.8, 180*1.15)
 
 	time.Sleep(time.Duration(rand.Int64N(int64(time.Second))))
 	kill()
@@ -259,7 +259,7 @@ func TestTheRateFollowsTheInstancesThatAreLeft(t *testing.T) {
 	killNew := startShop(t, url, l.ID(), 120)
 	started := storeTime(t, l)
 	c.live(t, started.Add(10*time.Second))
-	c.rate(t, "two again", started.Add(5*time.Second), started.Add(10*time.Second), 180*0.9, 180*1.1)
+	c.rate(t, "two again", started.Add(5*time.Second), started.Add(10*time.Second), 180*0.8, 180*1.15)
 	killLeft()
 	killNew()
 	c.judge(t)

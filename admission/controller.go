@@ -173,7 +173,8 @@ func (c *Controller) exchange(ctx context.Context, own Report) ([]Report, error)
 	return with(c.others, own), err
 }
 
-// Overview is what is known now.
+// Overview is what is known now. Its reports and rates are shared by all who ask,
+// and must not be changed.
 func (c *Controller) Overview() Overview {
 	f := c.latest.Load()
 	o := f.Overview
