@@ -222,7 +222,10 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 		return openLine{}, fmt.Errorf("%w: there are %d", web.ErrTooManyLines, configs.MaxLines)
 	}
 	opts := lineOptions(s.cfg, id)
-	opts.Told = &queue.Told{}
+	answersPolls := s.cfg.Role != configs.RoleOrders
+	if answersPolls {
+		opts.Told = &queue.Told{}
+	}
 	known, err := s.store.recall(id, s.log)
 	if err != nil {
 		return openLine{}, err
@@ -241,7 +244,7 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 		Line:  web.Line{Line: line, Watch: watch, Keep: keeper.Keep},
 		loops: []loop{watch.Run, keeper.Run},
 	}
-	if s.cfg.Role != configs.RoleOrders {
+	if answersPolls {
 		l.Attendance = queue.NewAttendance(line, opts.Told, s.log)
 		ticker := admission.NewTicker(line, s.rate(id), s.cfg.Line.Tick, s.log)
 		l.loops = append(l.loops, l.Attendance.Run, ticker.Run)

@@ -61,6 +61,42 @@ func TestCreatedLine(t *testing.T) {
 	}
 }
 
+// The embedded line ends with its process, so somebody may still hold a ticket of
+// it: nobody goes in past them after a restart. Unless nobody waited.
+func TestEmbeddedRestartHolds(t *testing.T) {
+	t.Parallel()
+	data := []string{"SLUICE_DATA=" + t.TempDir(), "SLUICE_LINES=quiet", "SLUICE_LINE_RECOVERY_HOLD=2s"}
+	before := serveEmbedded(t, data...)
+	pause(t, before)
+	first, second := &visitor{t: t}, &visitor{t: t}
+	first.enter(before)
+	second.enter(before)
+	if code := before.end(); code != exitOK {
+		t.Fatalf("exit %d; log:\n%s", code, before.log)
+	}
+
+	after := serveEmbedded(t, data...)
+	for line, want := range map[string]bool{"default": true, "quiet": false} {
+		if _, figures := call(t, http.MethodGet, after.admin+lineAPI+line, nil, ""); figures["degraded"] != want {
+			t.Errorf("%s is degraded: %v, want %v", line, figures["degraded"], want)
+		}
+	}
+	if status, answer := call(t, http.MethodPatch, after.admin+lineAPI+"default", nil, `{"paused":false}`); status != http.StatusOK {
+		t.Fatalf("resume: %d %v", status, answer)
+	}
+	newcomer := &visitor{t: t}
+	newcomer.enter(after)
+	if answer := second.position(after); answer["state"] != "waiting" || answer["reason"] != "degraded" {
+		t.Errorf("the second one after the restart: %v", answer)
+	}
+	for i, v := range []*visitor{first, second, newcomer} {
+		if answer := v.position(after); answer["position"] != float64(i+1) {
+			t.Errorf("visitor %d after the restart: %v", i+1, answer)
+		}
+	}
+	newcomer.until("admitted", after)
+}
+
 // What one instance is told is so at the other: a new line, and each setting of
 // it, also taken back.
 func TestLinesAndSettingsReachEveryInstance(t *testing.T) {
