@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -142,35 +143,37 @@ type history struct {
 	// is not taken for a pass.
 	wantedTricks int
 	operator     bool
-	tick         time.Duration
+	// draw is why the places of early tickets are not known.
+	draw string
+	tick time.Duration
 	// longest is the longest interval that anybody was told, plus the grace.
 	longest time.Duration
 }
 
-// placesOfDraw works out the places of early tickets from the published seed. Its hash has
-// to be the one that was announced.
-func (h *history) placesOfDraw(ctx context.Context, watch *observer) error {
-	early := false
-	for _, s := range h.stays {
-		early = early || s.early && s.place == 0
-	}
-	if !early {
-		return nil
+// placesOfDraw works out the places of early tickets from the published seed. Its
+// hash has to be the one that was announced.
+func (h *history) placesOfDraw(ctx context.Context, watch *observer) {
+	if !slices.ContainsFunc(h.stays, func(s stay) bool { return s.id != "" && s.place == 0 }) {
+		return
 	}
 	status, err := watch.status(ctx)
 	if err != nil {
-		return err
+		h.draw = err.Error()
+		return
 	}
 	seed, err := status.seed()
-	if err != nil || seed == "" {
-		return err
+	switch {
+	case err != nil:
+		h.draw = err.Error()
+	case seed == "":
+		h.draw = "no seed is published"
+	default:
+		h.places(seed)
 	}
-	h.draw(seed)
-	return nil
 }
 
-// draw fills in the places that a seed gives.
-func (h *history) draw(seed string) {
+// places fills in the places that a seed gives.
+func (h *history) places(seed string) {
 	for i := range h.stays {
 		if s := &h.stays[i]; s.place == 0 && s.id != "" {
 			s.place = drawnPlace(seed, s.id)

@@ -90,7 +90,8 @@ const waitedSlack = 1000
 // judgeOrder: among those who keep polling as told, admission order is place
 // order. Somebody is passed over when a larger place was let in by an earlier
 // batch. Before and after a loss are judged apart: who was let in and had not
-// heard of it yet is let in once more.
+// heard of it yet is let in once more. The service's records have to name the
+// place that the ticket says, or that the published seed gives.
 func judgeOrder(h history) verdict {
 	v := verdict{Rule: "place order kept"}
 	all := h.admissions()
@@ -105,6 +106,10 @@ func judgeOrder(h history) verdict {
 			ahead[i] = ahead[i-1]
 		}
 	}
+	recorded := make(map[string]int64, len(h.audit))
+	for _, r := range h.audit {
+		recorded[r.ID] = r.Place
+	}
 	unheard, late := 0, 0
 	for _, s := range h.stays {
 		until := s.waited - waitedSlack
@@ -113,6 +118,12 @@ func judgeOrder(h history) verdict {
 		}
 		if s.late {
 			late++
+		}
+		switch r := recorded[s.id]; {
+		case s.place == 0 && s.admitted != 0:
+			v.wrong("%s was admitted without a place that can be known: %s", who(s.visitor, s.id), h.draw)
+		case s.place != 0 && r != 0 && r != s.place:
+			v.wrong("%s is recorded at place %d instead of %d", who(s.visitor, s.id), r, s.place)
 		}
 		if s.place == 0 || until <= 0 {
 			continue

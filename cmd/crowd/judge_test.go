@@ -1,6 +1,10 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -77,7 +81,10 @@ func TestJudge(t *testing.T) {
 		{"passed over before the tab was closed", ruleOrder, 1, 0, func(h *history) {
 			h.stays[10].waited = t0 + 20_000
 		}},
-		{"two of one batch in any order", none, 0, 0, func(h *history) { h.stays[2].place, h.stays[3].place = h.stays[3].place, h.stays[2].place }},
+		{"two of one batch in any order", none, 0, 0, func(h *history) {
+			h.stays[2].place, h.stays[3].place = h.stays[3].place, h.stays[2].place
+			h.audit[2].Place, h.audit[3].Place = h.audit[3].Place, h.audit[2].Place
+		}},
 		{"absent, and passed over meanwhile", none, 0, 0, func(h *history) {
 			h.stays[3].admitted, h.stays[3].late, h.stays[3].waited = t0+14_500, true, t0+10_500
 		}},
@@ -97,9 +104,12 @@ func TestJudge(t *testing.T) {
 			loseAt(h, t0+12_500)
 			h.stays[6].admitted = t0 + 14_500
 		}},
-		{"a drawn place without its seed is not judged", none, 0, 0, func(h *history) {
-			h.stays[3].place, h.stays[3].early, h.stays[3].admitted = 0, true, t0+14_500
+		{"a drawn place without its seed", ruleOrder, 1, 0, func(h *history) { h.stays[3].place, h.stays[3].early = 0, true }},
+		{"early, and never admitted", none, 0, 0, func(h *history) {
+			h.stays[10].place, h.stays[10].early = 0, true
 		}},
+		{"another place on record", ruleOrder, 1, 0, func(h *history) { h.audit[3].Place++ }},
+		{"a place that the records have forgotten", none, 0, 0, func(h *history) { h.audit[3].Place = 0 }},
 		{"nobody admitted", ruleOrder, 0, 0, func(h *history) {
 			for i := range h.stays {
 				h.stays[i].admitted = 0
@@ -119,7 +129,7 @@ func TestJudge(t *testing.T) {
 			h.stays[9].outcome, h.stays[9].admitted, h.audit[9].Admitted = unfinished, 0, 0
 		}},
 
-		{"one place for two", ruleTwice, 1, 0, func(h *history) { h.stays[3].place = h.stays[2].place }},
+		{"one place for two", ruleTwice, 1, 0, func(h *history) { h.stays[3].place, h.audit[3].Place = h.stays[2].place, h.stays[2].place }},
 		{"one ticket for two", ruleTwice, 1, 0, func(h *history) { h.stays[3].id, h.audit = h.stays[2].id, nil }},
 		{"two tickets for one", ruleTwice, 1, 0, func(h *history) { h.stays[3].otherTicket = "z" }},
 		{"one order for two", ruleTwice, 1, 0, func(h *history) { h.stays[3].order = h.stays[2].order }},
@@ -253,10 +263,37 @@ func TestDrawGivesPlacesToEarlyTickets(t *testing.T) {
 		growths:   []growth{{id: "abc"}},
 		comebacks: []comeback{{id: "abc"}},
 	}
-	h.draw(strings.Repeat("0", 64))
+	h.places(strings.Repeat("0", 64))
 	const want = 816810674145546
 	got := []int64{h.stays[0].place, h.stays[1].place, h.stays[2].place, h.growths[0].place, h.comebacks[0].place}
 	if !slices.Equal(got, []int64{want, 7, 0, want, want}) {
 		t.Error(got)
+	}
+}
+
+func TestASeedThatWasNotAnnouncedIsNoSeed(t *testing.T) {
+	say := func(body string) *observer {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+		t.Cleanup(server.Close)
+		u, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newObserver(u, nil, "", "default")
+	}
+	const hash = "60e05bd1b195af2f94112fa7197a5c88289058840ce7c6df9693756bc6250f55" // of 64 zeros
+	zeros := strings.Repeat("0", 64)
+	for body, known := range map[string]bool{
+		`{"draw":{"seed_sha256":"` + hash + `","seed":"` + zeros + `"}}`:            true,
+		`{"draw":{"seed_sha256":"` + hash + `","seed":"` + zeros[:63] + `1` + `"}}`: false,
+		`{"draw":{"seed_sha256":"` + hash + `","seed":null}}`:                       false,
+		`{}`:  false,
+		`nil`: false,
+	} {
+		h := history{stays: []stay{{id: "abc", early: true, admitted: t0}}}
+		h.placesOfDraw(t.Context(), say(body))
+		if (h.stays[0].place != 0) != known || (h.draw == "") != known {
+			t.Errorf("%s: place %d, %q", body, h.stays[0].place, h.draw)
+		}
 	}
 }

@@ -256,9 +256,7 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 			notes = append(notes, fmt.Sprintf("%d of the operator's figures were not to be had", p.failed))
 		}
 	}
-	if err := h.placesOfDraw(ctx, watch); err != nil {
-		notes = append(notes, "the draw: "+err.Error())
-	}
+	h.placesOfDraw(ctx, watch)
 	r := newReport(o.settings, h, rec, took, p.timeline)
 	r.Notes = notes
 	return r
