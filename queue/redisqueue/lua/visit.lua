@@ -57,15 +57,16 @@ end
 
 -- What the subject has now: a ticket, and with it an admission or a place.
 local current = redis.call('HGET', tickets, subject)
-local admission, place, waits
+local admission, place, waits, strayed
 if current then
   admission = admission_of(current)
   if not admission then
     place = tonumber(redis.call('ZSCORE', waiting, subject) or '')
     waits = place ~= nil
     place = place or tonumber(redis.call('ZSCORE', away, subject) or '')
+    strayed = place ~= nil and not waits
   end
-  local lapses = not admission and not waits and tonumber(redis.call('ZSCORE', lapse, subject) or '')
+  local lapses = strayed and tonumber(redis.call('ZSCORE', lapse, subject) or '')
   local over = admission and admission.exp <= now_ms or lapses and lapses <= now_ms
   if over and admission then end_admission(current, admission, 'expired', ticket_ttl) end
   if over and not admission then give_up(current, subject, ticket_ttl) end
@@ -131,11 +132,11 @@ if not admission then
   end
   redis.call('HSET', tickets, subject, current)
   redis.call('ZADD', waiting, int(place), subject)
-  if not waits then
+  if strayed then
     redis.call('ZREM', away, subject)
     redis.call('ZREM', lapse, subject)
-    redis.call('ZREM', seen, subject) -- of an earlier place; the sweep counts anew
   end
+  if not waits then redis.call('ZREM', seen, subject) end -- of an earlier place; the sweep counts anew
   local ahead = redis.call('ZRANK', waiting, subject)
   if not may_pass(ahead) then
     return { phase == 'open' and 'waiting' or phase, created, epoch, current, place, entered,
