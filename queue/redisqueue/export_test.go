@@ -2,6 +2,7 @@ package redisqueue
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,6 +13,8 @@ import (
 const (
 	MaxReads  = maxReads
 	IOTimeout = ioTimeout
+
+	DirectoryKey = directoryKey
 )
 
 // RestartFrom restarts as a caller that saw the epoch, or repeats it.
@@ -21,6 +24,9 @@ func RestartFrom(ctx context.Context, l *Line, epoch int64) (int64, error) {
 
 // Keys are all keys of a line, for tests that wipe one.
 func Keys(line string) []string { return keysOf(line).all }
+
+// Key is one key of a line, as keys.go names it.
+func Key(line, name string) string { return keysOf(line).all[slices.Index(names, name)] }
 
 // Reads is the readers' pipeline alone: a read, and whether one is on its way.
 func Reads(client redis.UniversalClient) (find func(context.Context, string) error, reading func() bool) {

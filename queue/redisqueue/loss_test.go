@@ -181,6 +181,13 @@ func TestRedisSilent(t *testing.T) {
 		"Spend": func(ctx context.Context) error {
 			return line.Spend(ctx, []queue.Completion{{Subject: "v", TicketID: "t"}})
 		},
+		"Arrive": func(ctx context.Context) error {
+			return line.Arrive(ctx, []queue.Completion{{Subject: "v", TicketID: "t"}})
+		},
+		"Seal":     func(ctx context.Context) error { return line.Seal(ctx) },
+		"Export":   func(ctx context.Context) error { _, err := line.Export(ctx); return err },
+		"Lines":    func(ctx context.Context) error { _, err := redisqueue.NewDirectory(client).Lines(ctx); return err },
+		"Add":      func(ctx context.Context) error { return redisqueue.NewDirectory(client).Add(ctx, "default") },
 		"Snapshot": func(ctx context.Context) error { _, err := line.Snapshot(ctx); return err },
 		"Configure": func(ctx context.Context) error {
 			_, err := line.Configure(ctx, queue.Patch{SoldOut: new(bool)})
