@@ -285,7 +285,9 @@ func TestEqualRevisions(t *testing.T) {
 	for _, order := range [][]string{{"one", "two"}, {"two", "one"}} {
 		flush()
 		first, second := remembering(order[0]), remembering(order[1])
-		look(t, first)
+		if s := look(t, first); !s.Recovering() { // it knew a line that is not there
+			t.Fatalf("put back: %+v", s)
+		}
 		look(t, second)
 		s := look(t, first).Settings
 		if other := look(t, second).Settings; other != s || s.Revision != 7 {
