@@ -1,7 +1,6 @@
 package web
 
 import (
-	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -69,7 +68,7 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 
 	poll := queue.PollAfter(st.Position, st.Length, e.Expected, s.cfg.PollBudget(l.id), rand.Float64())
 	b = appendPoll(b, c, poll)
-	l.heard(st.Ticket.Subject, st.Position, poll)
+	l.attendance.Polled(st.Ticket.Subject, st.Position, poll)
 	if r := reason(view); r != "" {
 		b = append(b, `,"reason":"`...)
 		b = append(b, r...)
@@ -95,16 +94,9 @@ func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Stand
 	b = strconv.AppendInt(b, st.Length, 10)
 	poll := queue.PollScheduled(opensIn, st.Length, s.cfg.PollBudget(l.id), rand.Float64())
 	b = appendPoll(b, c, poll)
-	l.heard(st.Ticket.Subject, math.MaxInt64, poll) // nobody is near the head yet
+	l.attendance.Polled(st.Ticket.Subject, 0, poll)
 	b = appendMessage(b, view.Settings)
 	return l.appendTimes(b, st)
-}
-
-// heard notes that a visitor asked, and was told when to ask next.
-func (l *line) heard(subject string, position int64, told time.Duration) {
-	if l.attendance != nil {
-		l.attendance.Polled(subject, position, told)
-	}
 }
 
 // reason is why nothing moves, or why waiting may be in vain; empty without one.

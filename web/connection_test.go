@@ -271,6 +271,9 @@ func TestAnExportMayTakeLong(t *testing.T) {
 	f := newFixture(t, setup{limits: limits, line: func(l queue.Line) queue.Line { return longLine{l} }, config: func(c *Config) { c.AdminHosts = []string{"x"} }})
 	s := f.serve(Drain{Timeout: 20 * time.Second})
 	c := dial(t, s.admin)
+	if err := c.SetReadBuffer(64 << 10); err != nil { // or all of it is on its way at once
+		t.Fatal(err)
+	}
 	if _, err := io.WriteString(c, "GET /admin/api/lines/default/audit HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
