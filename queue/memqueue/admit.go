@@ -50,24 +50,17 @@ func (l *Line) Admit(_ context.Context, rate float64, why queue.LimitedBy) (queu
 		b.Dropped += whole - mostPerBatch
 		n = mostPerBatch
 	}
-	standstill := true
+	still := l.standstill(now)
 	switch {
-	case l.settings.Phase(b.At) != queue.PhaseOpen:
-		n, b.LimitedBy, b.Dropped = 0, queue.LimitedBySchedule, 0
-	case l.settings.Paused:
-		n, b.LimitedBy, b.Dropped = 0, queue.LimitedByPaused, 0
-	case now < l.holdUntil:
-		n, b.LimitedBy, b.Dropped = 0, queue.LimitedByRecovering, 0
-	default:
-		standstill = false
-	}
-	if !standstill && l.settings.Mode == queue.ModePassthrough {
+	case still != "":
+		n, b.LimitedBy, b.Dropped = 0, still, 0
+	case l.settings.Mode == queue.ModePassthrough:
 		n, b.LimitedBy, b.Dropped, carry = mostPerBatch, queue.LimitedByPassthrough, 0, 0
 	}
 	if room := l.settings.MaxActive - int64(len(l.slots)); l.settings.MaxActive > 0 && n > max(room, 0) {
 		n, b.LimitedBy = max(room, 0), queue.LimitedByMaxActive
 	}
-	if length <= n && !standstill {
+	if length <= n && still == "" {
 		n, b.LimitedBy = length, queue.LimitedByNoOneWaits
 	}
 	l.batch.at, l.batch.carry, l.batch.rate, l.batch.by = now, carry, b.Rate, b.LimitedBy
@@ -78,6 +71,20 @@ func (l *Line) Admit(_ context.Context, rate float64, why queue.LimitedBy) (queu
 		b.Admitted = append(b.Admitted, *h.admission)
 	}
 	return b, nil
+}
+
+// standstill is what keeps the line from letting anybody in, whatever its rate;
+// empty if nothing does.
+func (l *Line) standstill(now int64) queue.LimitedBy {
+	switch {
+	case l.settings.Phase(time.UnixMicro(now)) != queue.PhaseOpen:
+		return queue.LimitedBySchedule
+	case l.settings.Paused:
+		return queue.LimitedByPaused
+	case now < l.holdUntil:
+		return queue.LimitedByRecovering
+	}
+	return ""
 }
 
 // letIn records an admission; at in [0,1) is its moment of the jitter window.

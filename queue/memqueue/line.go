@@ -304,13 +304,8 @@ func (l *Line) unplace(h *holder) {
 // inside leaves room for them and for everybody in front of them.
 func (l *Line) mayPass(ahead, now int64) bool {
 	s := l.settings
-	return s.Mode == queue.ModePassthrough && l.moving(now) &&
+	return s.Mode == queue.ModePassthrough && l.standstill(now) == "" &&
 		(s.MaxActive == 0 || int64(len(l.slots))+ahead < s.MaxActive)
-}
-
-// moving reports whether the line may admit anybody at all.
-func (l *Line) moving(now int64) bool {
-	return !l.settings.Paused && now >= l.holdUntil && l.settings.Phase(time.UnixMicro(now)) == queue.PhaseOpen
 }
 
 func (l *Line) standing(h *holder, phase queue.Phase, now int64) queue.Standing {

@@ -103,6 +103,16 @@ func TestBornSeedIsKept(t *testing.T) {
 	})
 }
 
+// sweep sweeps and returns what it did.
+func sweep(t *testing.T, line queue.Line, heard ...string) queue.Swept {
+	t.Helper()
+	s, err := line.Sweep(t.Context(), heard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // A pause between two sweeps counts.
 func TestPauseBetweenSweeps(t *testing.T) {
 	in(t, func(t *testing.T) {
@@ -112,34 +122,106 @@ func TestPauseBetweenSweeps(t *testing.T) {
 		if _, err := line.Enter(t.Context(), "v", nil); err != nil {
 			t.Fatal(err)
 		}
-		var away int64
-		sweep := func() {
-			t.Helper()
-			s, err := line.Sweep(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
+		sweepFor := func(seconds int) (away int64) {
+			for range seconds {
+				away += sweep(t, line).Away
+				time.Sleep(time.Second)
 			}
-			away += s.Away
+			return away
 		}
-		for range 4 {
-			sweep()
-			time.Sleep(time.Second)
-		}
+		early := sweepFor(4)
 		for _, paused := range []bool{true, false} {
 			if _, err := line.Configure(t.Context(), queue.Patch{Paused: &paused}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for range 3 {
-			sweep()
-			time.Sleep(time.Second)
-		}
-		if away != 0 {
+		if early += sweepFor(4); early != 0 {
 			t.Fatal("away soon after a pause")
 		}
-		time.Sleep(time.Second)
-		if sweep(); away != 1 {
+		if sweepFor(1) != 1 {
 			t.Fatal("not away long after a pause")
+		}
+	})
+}
+
+// However often the line is swept, it goes through the zone twice a second.
+func TestMarkingIsRare(t *testing.T) {
+	in(t, func(t *testing.T) {
+		opts := queue.DefaultOptions()
+		opts.Grace = 100 * time.Millisecond
+		line := newLine(t, opts)
+		if _, err := line.Enter(t.Context(), "v", nil); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 6 {
+			if s := sweep(t, line); (s.Away == 1) != (i == 5) {
+				t.Fatalf("sweep %d: %+v", i, s)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// Who came back in time and goes away again behind the head has the whole time
+// once more, whatever was noted before.
+func TestLapseStartsAnew(t *testing.T) {
+	in(t, func(t *testing.T) {
+		opts := queue.DefaultOptions()
+		opts.Grace, opts.KeepPlace = 500*time.Millisecond, 10*time.Second
+		line := newLine(t, opts)
+		var tickets []queue.Ticket
+		for _, subject := range []string{"a", "b"} {
+			s, err := line.Enter(t.Context(), subject, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tickets = append(tickets, s.Ticket)
+		}
+		goAway := func() {
+			t.Helper()
+			for range 3 {
+				sweep(t, line, "b")
+				time.Sleep(time.Second)
+			}
+			if s := snapshot(t, line); s.Away != 1 {
+				t.Fatalf("not away: %+v", s)
+			}
+		}
+		goAway()
+		if b, err := line.Admit(t.Context(), queue.MaxRate, queue.LimitedByCapacity); err != nil || len(b.Admitted) != 1 {
+			t.Fatal(b, err)
+		}
+		sweep(t, line) // the head has passed
+		time.Sleep(5 * time.Second)
+		if s, err := line.Standing(t.Context(), tickets[0]); err != nil || s.State != queue.Waiting {
+			t.Fatal(s, err)
+		}
+		goAway()
+		time.Sleep(4 * time.Second) // more than the first time, less than the second
+		if s := sweep(t, line); s.GivenUp != 0 {
+			t.Fatal("given up by what was noted before")
+		}
+		time.Sleep(6 * time.Second)
+		if s := sweep(t, line); s.GivenUp != 1 {
+			t.Fatalf("not given up: %+v", s)
+		}
+	})
+}
+
+// A later epoch has a draw of its own.
+func TestAdoptedEpochDrawsAnew(t *testing.T) {
+	in(t, func(t *testing.T) {
+		opts := queue.DefaultOptions()
+		at := time.Now().Add(time.Hour)
+		opts.Initial.OpensAt = &at
+		line := newLine(t, opts)
+		before := snapshot(t, line)
+		later := queue.Ticket{Line: "test", Epoch: 1, Subject: "v", ID: "later", EnteredAt: before.At}
+		if s, err := line.Standing(t.Context(), later); err != nil || s.State != queue.Scheduled {
+			t.Fatal(s, err)
+		}
+		if s := snapshot(t, line); s.Settings.Seed == before.Settings.Seed || s.Settings.Revision <= before.Settings.Revision {
+			t.Fatalf("%+v, before %+v", s.Settings, before.Settings)
 		}
 	})
 }

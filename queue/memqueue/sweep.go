@@ -57,7 +57,7 @@ func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
 // listenAnew counts silence from now on if the line does not move: who waits in
 // front of a closed door may look away.
 func (l *Line) listenAnew(now int64) {
-	if !l.moving(now) {
+	if l.standstill(now) != "" {
 		l.listening = now
 	}
 }
