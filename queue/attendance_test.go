@@ -200,7 +200,7 @@ func TestAttendanceIsBounded(t *testing.T) {
 	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, _ *bytes.Buffer) {
 		l.set(func() { l.sweepErr = ErrUnavailable })
 		for round := range 3 {
-			for i := range MaxZone {
+			for i := range MaxZone + 50 {
 				a.Polled(fmt.Sprintf("%d/%d", round, i), 1, time.Second)
 			}
 			time.Sleep(time.Second)
@@ -209,6 +209,13 @@ func TestAttendanceIsBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		if got, _ := l.last(); len(got) != MaxZone {
 			t.Errorf("told of %d, want %d", len(got), MaxZone)
+		}
+		for i := range MaxZone + 50 {
+			a.Polled(fmt.Sprint(i), 1, time.Second)
+		}
+		time.Sleep(time.Second)
+		if got, _ := l.last(); len(got) != MaxZone {
+			t.Errorf("told of %d in a round, want %d", len(got), MaxZone)
 		}
 	})
 }
@@ -364,15 +371,19 @@ func TestToldIsSafeForManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			for j := range 1000 {
-				told.Note(time.Duration(i*1000+j) * time.Millisecond)
-				told.Longest()
+			for j := range 5000 {
+				d := time.Duration(j*8+i) * time.Millisecond
+				told.Note(d)
+				if got := told.Longest(); got < d {
+					t.Errorf("%s was told, the longest is %s", d, got)
+					return
+				}
 			}
 		})
 	}
 	all.Wait()
-	if got := told.Longest(); got != 7999*time.Millisecond {
-		t.Errorf("longest %s, want 7.999s", got)
+	if got := told.Longest(); got != 39999*time.Millisecond {
+		t.Errorf("longest %s, want 39.999s", got)
 	}
 }
 

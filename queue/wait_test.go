@@ -25,6 +25,7 @@ type hall struct {
 
 	mu    sync.Mutex
 	waits []wait // guarded by mu; of those who stayed and were told an estimate
+	soon  int    // guarded by mu; admissions that were learnt within 10 s
 }
 
 // wait is what one visitor was told first, and what came of it.
@@ -55,11 +56,14 @@ func (h *hall) visit(ctx context.Context, v visitor) error {
 	for {
 		switch st.State {
 		case queue.Admitted:
+			h.mu.Lock()
 			if judged && !told.IsZero() {
-				h.mu.Lock()
 				h.waits = append(h.waits, wait{first.Expected, first.Low, first.High, st.Admission.AdmittedAt.Sub(told)})
-				h.mu.Unlock()
 			}
+			if time.Since(st.Admission.AdmittedAt) <= 10*time.Second {
+				h.soon++
+			}
+			h.mu.Unlock()
 			return h.line.Spend(ctx, []queue.Completion{{Subject: ticket.Subject, TicketID: ticket.ID}})
 		case queue.Waiting:
 		default: // an end
@@ -117,7 +121,7 @@ func (h *hall) run(t *testing.T, crowd []visitor) {
 	if s, err := h.line.Snapshot(ctx); err != nil {
 		t.Error(err)
 	} else {
-		t.Logf("%d admitted, %d away, %d given up", s.Admitted, s.Away, s.GivenUp)
+		t.Logf("%d admitted, %d away; %.1f %% of the admissions were learnt within 10 s", s.Admitted, s.Away, 100*float64(h.soon)/float64(s.Admitted))
 	}
 	cancel()
 	around.Wait()
