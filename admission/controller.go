@@ -50,8 +50,9 @@ type ControllerConfig struct {
 // them can, and works out the rate of each line, once a second. It asks the lines
 // nothing: their watches have read them.
 type Controller struct {
-	cfg    ControllerConfig
-	latest atomic.Pointer[finding]
+	cfg     ControllerConfig
+	latest  atomic.Pointer[finding]
+	retired atomic.Bool
 
 	// rounding is held during a round: rounds are one after the other, and what
 	// follows has one user.
@@ -138,11 +139,19 @@ func (c *Controller) Refresh(ctx context.Context) error {
 	return err
 }
 
+// Retire has this process counted no more as one that takes orders, at once, while
+// it goes on with the rest: it drains, and whoever is let in now would not find it.
+// An error says that the register did not answer; the next round tells it.
+func (c *Controller) Retire(ctx context.Context) error {
+	c.retired.Store(true)
+	return c.Refresh(ctx)
+}
+
 // report measures this process.
 func (c *Controller) report() Report {
 	r := Report{Process: c.cfg.Process, At: time.Now(), Queue: c.cfg.Queue}
 	pool := c.cfg.Pool
-	if pool == nil {
+	if pool == nil || c.retired.Load() {
 		return r
 	}
 	m := pool.Measure()

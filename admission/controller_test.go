@@ -302,6 +302,31 @@ func TestAStoppedProcessWithdraws(t *testing.T) {
 	})
 }
 
+// A process that drains takes no more orders, and still lets in at what the others
+// can do.
+func TestARetiredProcessGoesOnWithoutItsCapacity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, sale := NewLocalRegister(), crowded(t, "sale", 10)
+		a := start(t, "a", r, new(idlePool).pool(100), sale)
+		b := start(t, "b", r, new(idlePool).pool(50), sale)
+		time.Sleep(2 * time.Second)
+		if err := b.Retire(t.Context()); err != nil {
+			t.Error(err)
+		}
+		b.capacity(100)
+		for range 5 {
+			time.Sleep(roundEvery + time.Millisecond)
+			a.capacity(100)
+			b.capacity(100)
+		}
+		if rate, _ := b.Rater("sale").Rate(); rate <= 0 || a.Overview().Queues != 2 {
+			t.Errorf("%g/s, %d instances", rate, a.Overview().Queues)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
 func TestAControllerStopsInBoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &moody{Register: NewLocalRegister()}
