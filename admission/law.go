@@ -116,9 +116,9 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 	case float64(m.Backlog) > stock(rate, set.WaitTarget, m.BacklogLimit)/4:
 		s.Capacity, s.Reason = max(rate, leastCapacity), ReasonMeasured
 	case used >= saturated:
-		s.Capacity, s.Reason = max(s.grown(rate, headroom, step), leastCapacity), ReasonGrowing
+		s.Capacity, s.Reason = max(s.grown(m, rate, headroom, step), leastCapacity), ReasonGrowing
 	case m.Completed > s.past[0].Completed:
-		s.Capacity, s.Reason = s.grown(s.pace(m), 1, step), ReasonGrowing
+		s.Capacity, s.Reason = s.grown(m, s.pace(m), 1, step), ReasonGrowing
 	case s.Reason != ReasonFirst:
 		s.Reason = ReasonIdle
 	}
@@ -144,12 +144,16 @@ func (s *LawState) read(m Measurement) {
 	first := s.past[0]
 	s.Throughput = float64(m.Completed-first.Completed) / m.At.Sub(first.At).Seconds()
 	s.Utilisation = utilisation(first, m)
-	for i := s.count - 1; i >= 0; i-- {
-		s.Returning = int(max(0, m.Refused-s.past[i].Refused))
-		if m.At.Sub(s.past[i].At) >= returnsWithin {
-			break
-		}
+	s.Returning = int(max(0, m.Refused-s.before(m, returnsWithin).Refused))
+}
+
+// before is the reading that is at least so much older, or the oldest.
+func (s *LawState) before(m Measurement, d time.Duration) Measurement {
+	i := s.count - 1
+	for i > 0 && m.At.Sub(s.past[i].At) < d {
+		i--
 	}
+	return s.past[i]
 }
 
 // measured is what busy workers finish per second.
@@ -182,7 +186,9 @@ func (s *LawState) measured(m Measurement) float64 {
 // there it is looked for, and a pool that has no more to give must not be overrun.
 // It comes down in the same way, if the few who order show that the pool is slower
 // than it was.
-func (s *LawState) grown(pace, room, step float64) float64 {
+func (s *LawState) grown(m Measurement, pace, room, step float64) float64 {
+	lately := s.before(m, spacing)
+	done := float64(m.Completed-lately.Completed) / m.At.Sub(lately.At).Seconds()
 	double, tenth := math.Exp2(step), math.Pow(probing, step)
 	switch {
 	case pace == 0:
@@ -194,7 +200,7 @@ func (s *LawState) grown(pace, room, step float64) float64 {
 	case s.Capacity >= pace:
 		return min(room*pace, s.Capacity*tenth)
 	}
-	return min(pace, s.Capacity*double, max(s.Capacity, stretch*s.Throughput))
+	return min(pace, s.Capacity*double, max(s.Capacity, stretch*done))
 }
 
 // pace is what the workers would finish per second if all were as fast as those at
