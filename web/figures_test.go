@@ -43,15 +43,9 @@ func TestFiguresOfTheAdmission(t *testing.T) {
 	}}
 	inBubble(t, with, func(t *testing.T, f *fixture) {
 		f.enter()
-		f.admit()
-		if _, err := f.line.Admit(context.Background(), 0, queue.LimitedByBacklog); err != nil {
-			t.Fatal(err)
-		}
-		f.enter()
+		must(f.line.Admit(context.Background(), 0, queue.LimitedByBacklog))(t)
 		time.Sleep(time.Second)
-		if _, err := f.line.Admit(context.Background(), 0, queue.LimitedByBacklog); err != nil {
-			t.Fatal(err)
-		}
+		must(f.line.Admit(context.Background(), 0, queue.LimitedByBacklog))(t)
 		time.Sleep(time.Second)
 		f.admin("GET", "/admin/api/lines/default", "").want(200).golden("admin_line_admission")
 		metrics := f.admin("GET", "/metrics", "").want(200).body
