@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -141,12 +140,12 @@ func viewOf(t testing.TB, s *lineSet, id string) queue.View {
 func TestLinesAreFoundAndPutBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
+		logged := newLines()
 		shared := newSharedLines()
 		cfg := configs.Default()
 		cfg.Lines = map[string]*configs.FirstSettings{"vip": {Weight: new(int64(7))}}
 		one := processOn(t, shared, cfg, noLog)
-		other := processOn(t, shared, configs.Default(), slog.New(slog.NewTextHandler(&logged, nil)))
+		other := processOn(t, shared, configs.Default(), slog.New(slog.NewTextHandler(logged, nil)))
 		running(t, one)
 		running(t, other)
 		if got := opened(other); !slices.Equal(got, []string{"default", "vip"}) {
