@@ -87,6 +87,18 @@ func TestACalmCrowdOrders(t *testing.T) {
 	})
 }
 
+func TestOneVisitorAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := calm()
+		s.Visitors = 1
+		h, _ := drive(t, s, newFake())
+		wantRight(t, h)
+		if n := outcomes(h); n[ordered] != 1 {
+			t.Errorf("%v", n)
+		}
+	})
+}
+
 func TestALivelyCrowdIsJudgedRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -163,6 +175,18 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		wantRight(t, h)
 		if n := outcomes(h); n[ordered] != 400 {
 			t.Errorf("%v", n)
+		}
+		unheard := 0
+		for _, s := range h.stays {
+			if s.unheard {
+				unheard++
+			}
+			if s.late {
+				t.Fatalf("blamed for what the service refused: %+v", s)
+			}
+		}
+		if unheard == 0 || len(h.comebacks) < unheard {
+			t.Errorf("%d were not heard in time, %d came back", unheard, len(h.comebacks))
 		}
 		// Two seconds of it, three to wait: nobody meets it twice.
 		if met := rec.errors.Load(); met == 0 || met > 400 {
@@ -258,6 +282,11 @@ func TestARunEnds(t *testing.T) {
 		}
 		if n := outcomes(h); n[unfinished] == 0 || len(h.stays) >= 400 {
 			t.Errorf("%v", n)
+		}
+		for _, s := range h.stays[:200] {
+			if s.admitted == 0 && s.waited < f.start.UnixMilli() {
+				t.Fatalf("not known how long it waited: %+v", s)
+			}
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {

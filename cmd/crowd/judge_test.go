@@ -96,6 +96,12 @@ func TestJudge(t *testing.T) {
 			h.stays[3].admitted = t0 + 12_800 // the first time, t0+11_000, was lost with the store
 			h.audit[3].Admitted = t0 + 12_800
 		}},
+		{"two admitted once more after a loss, behind whom they were ahead of", none, 0, 0, func(h *history) {
+			loseAt(h, t0+12_500)
+			for i, at := range map[int]int64{2: t0 + 12_700, 3: t0 + 12_800} {
+				h.stays[i].admitted, h.audit[i].Admitted = at, at
+			}
+		}},
 		{"out of order before a loss", ruleOrder, 1, 0, func(h *history) {
 			loseAt(h, t0+12_500)
 			h.stays[0].admitted = t0 + 11_500
