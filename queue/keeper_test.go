@@ -153,7 +153,9 @@ type seenLine struct {
 
 func (l *seenLine) ID() string { return "sale" }
 
-func (l *seenLine) Snapshot(context.Context) (queue.Snapshot, error) { return l.snapshot, l.err }
+func (l *seenLine) Snapshot(ctx context.Context) (queue.Snapshot, error) {
+	return l.snapshot, errors.Join(l.err, ctx.Err())
+}
 
 // kept is what a keeper wrote.
 func kept(t *testing.T, path string) queue.Remembered {

@@ -179,6 +179,7 @@ func TestPollScheduledTable(t *testing.T) {
 		{"as far as anybody is told", 40 * time.Second, 1_000_000, 10_000, 0.9, 58 * time.Second},
 		{"about to open", time.Millisecond, 10, 1000, 0, 800 * time.Millisecond},
 		{"open by now", -time.Minute, 10, 1000, middle, time.Second},
+		{"open by now, a large draw", -time.Minute, 500_000, 10_000, 0.5, 25 * time.Second},
 		{"nobody counted yet", 3 * time.Second, 0, 0.5, 0.5, 4 * time.Second},
 	} {
 		got := PollScheduled(c.opensIn, c.waiting, c.budget, c.r).Round(time.Millisecond)
