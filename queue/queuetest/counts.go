@@ -154,6 +154,7 @@ func testWhy(t *testing.T, impl Implementation) {
 	if _, err := f.line.Restart(f.ctx); err != nil {
 		t.Fatal(err)
 	}
+	try(queue.LimitedByBacklog, queue.LimitedByPaused) // also when nobody waits
 	f.configure(queue.Patch{RateOverride: ptr((*float64)(nil)), Paused: ptr(false)})
 	try(queue.LimitedByBacklog, queue.LimitedByNoOneWaits)
 }
