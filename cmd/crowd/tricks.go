@@ -33,6 +33,9 @@ func (e *engine) tricks(v *visitor) {
 // friend would do with it.
 func (e *engine) shareToken(v *visitor) {
 	a, _, _, ok := e.call(epTrick, v, func(t int) (answer, error) { return e.api.order(t, v.token, e.cfg.Quantity+1) })
+	if ok && a.Status < 300 && a.OrderID != v.order {
+		v.otherOrder = a.OrderID
+	}
 	e.tried(trick{
 		Kind: trickShared, Visitor: v.visitor, Status: a.Status, Code: a.Code,
 		Same: a.OrderID == v.order, Unanswered: !ok || retriable(a.Status),
@@ -81,6 +84,9 @@ func (e *engine) twice(v *visitor, send func(target int) (answer, error)) (answe
 	made := func(a answer, ok bool) bool { return ok && a.Status < 300 }
 	denied := func(a answer, ok bool) bool { return ok && a.Status >= 300 && !retriable(a.Status) }
 	both := made(a, ok) && made(second.a, second.ok)
+	if both && a.OrderID != second.a.OrderID {
+		v.otherOrder = second.a.OrderID
+	}
 	one := made(a, ok) && denied(second.a, second.ok) || denied(a, ok) && made(second.a, second.ok)
 	e.tried(trick{
 		Kind: trickTwice, Visitor: v.visitor, Status: second.a.Status, Code: second.a.Code,
