@@ -139,7 +139,7 @@ func (f *fake) stand(p *place, status int) answer {
 			p.offset += 1000
 		}
 		a.Position = int64(slices.Index(f.line, p)) + 1 + p.offset
-		wait := a.Position * 1000 / int64(f.rate)
+		wait := a.Position * 1000 / int64(max(1, f.rate))
 		a.Estimate, a.Range = &wait, []int64{wait / 2, wait * 2}
 	}
 	a.PollAfter = f.told.Milliseconds()
