@@ -68,6 +68,9 @@ func TestEmbeddedRestartHolds(t *testing.T) {
 	data := []string{"SLUICE_DATA=" + t.TempDir(), "SLUICE_LINES=quiet", "SLUICE_LINE_RECOVERY_HOLD=2s"}
 	before := serveEmbedded(t, data...)
 	pause(t, before)
+	if status, answer := call(t, http.MethodPatch, before.admin+lineAPI+"quiet", nil, `{"message":"soon"}`); status != http.StatusOK {
+		t.Fatalf("a message: %d %v", status, answer) // else nothing but a clean stop would be remembered of it
+	}
 	first, second := &visitor{t: t}, &visitor{t: t}
 	first.enter(before)
 	second.enter(before)
