@@ -30,9 +30,9 @@ func newQuick(t *testing.T, rate float64, environ ...string) (*stage, int64) {
 
 // Half of those who are let in never order; the workers are busy all the same.
 func TestProveHalfNeverOrder(t *testing.T) {
-	s, product := newSteps(t, "SLUICE_LINE_POLL_BUDGET=1000")
+	s, product := newSteps(t)
 	s.delay(200 * time.Millisecond)
-	c := s.crowd("--visitors", "14000", "--connections", "300", "--arrival", "ramp", "--over", "10s", "--order-share", "0.5",
+	c := s.crowd("--visitors", "9000", "--connections", "300", "--arrival", "ramp", "--over", "10s", "--order-share", "0.5",
 		"--product", fmt.Sprint(product), "--duration", "110s")
 	time.Sleep(40 * time.Second) // settled: the conversion is learnt from cohorts that are complete
 	before := s.busySeconds()
@@ -117,9 +117,9 @@ func (s *stage) onePerToken() {
 
 // One of two instances is killed in the middle.
 func TestProveKill(t *testing.T) {
-	s, product := newSteps(t, "SLUICE_LINE_POLL_BUDGET=2000")
+	s, product := newSteps(t)
 	s.delay(100 * time.Millisecond)
-	c := s.crowd("--visitors", "9000", "--connections", "500", "--arrival", "ramp", "--over", "10s", "--product", fmt.Sprint(product))
+	c := s.crowd("--visitors", "6000", "--connections", "500", "--arrival", "ramp", "--over", "10s", "--product", fmt.Sprint(product))
 	time.Sleep(30 * time.Second)
 	both := s.admittedPerSecond(5 * time.Second)
 	victim := s.instances[1]
@@ -210,7 +210,7 @@ func TestProveOperator(t *testing.T) {
 // Three lines share the capacity by their weights; an idle one's goes to the
 // others.
 func TestProveWeights(t *testing.T) {
-	s, product := newSteps(t, "SLUICE_LINE_POLL_BUDGET=300")
+	s, product := newSteps(t)
 	s.delay(100 * time.Millisecond)
 	weights := map[string]int{"one": 1, "two": 2, "seven": 7}
 	var crowds []*crowd
@@ -219,7 +219,7 @@ func TestProveWeights(t *testing.T) {
 	}
 	time.Sleep(1500 * time.Millisecond) // the other instance has found them
 	for line, w := range weights {
-		crowds = append(crowds, s.crowd("--line", line, "--visitors", fmt.Sprint(4000+w*1200), "--connections", "200", "--arrival", "ramp", "--over", "10s",
+		crowds = append(crowds, s.crowd("--line", line, "--visitors", fmt.Sprint(1500+w*700), "--connections", "200", "--arrival", "ramp", "--over", "10s",
 			"--product", fmt.Sprint(product), "--duration", "100s"))
 	}
 	admitted := func() map[string]float64 {

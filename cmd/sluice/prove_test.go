@@ -203,7 +203,7 @@ func (s *stage) delay(d time.Duration) {
 // which is the database's too.
 func (s *stage) ordersBetween(from, to time.Time) int {
 	s.Helper()
-	return s.count("SELECT COUNT(*) FROM orders WHERE created_at >= ? AND created_at < ?", from.UTC(), to.UTC())
+	return s.count("SELECT COUNT(*) FROM orders WHERE created_at >= ? AND created_at < ?", from.UnixMilli(), to.UnixMilli())
 }
 
 func (s *stage) count(query string, args ...any) (n int) {
