@@ -88,6 +88,18 @@ func (v View) Estimate(position int64) (e Estimate, ok bool) {
 	return v.Movement.Estimate(position)
 }
 
+// Soonest is how soon the visitor at position could be let in: as fast as the head
+// has moved, or as the rate of the last batch would move it, whichever is more. An
+// estimate is honest about the past; who must not miss their turn goes by this. 0 if
+// nothing is known.
+func (v View) Soonest(position int64) time.Duration {
+	pace := max(v.Movement.PerSecond, v.Rate)
+	if position < 1 || !(pace > 0) {
+		return 0
+	}
+	return seconds(float64(position) / pace)
+}
+
 // seconds is s as a duration; what does not fit becomes the longest there is.
 func seconds(s float64) time.Duration {
 	if ns := s * float64(time.Second); ns < math.MaxInt64 {

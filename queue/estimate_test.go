@@ -363,3 +363,25 @@ func TestEstimateIsOrdered(t *testing.T) {
 		}
 	})
 }
+
+// Whoever might be let in soon must ask soon: also before anything was measured,
+// and when the rate has just risen.
+func TestSoonestGoesByTheFasterOfPaceAndRate(t *testing.T) {
+	for name, c := range map[string]struct {
+		view View
+		want time.Duration
+	}{
+		"nothing known":      {View{}, 0},
+		"only a rate":        {View{Snapshot: Snapshot{Rate: 50}}, 2 * time.Second},
+		"only a pace":        {View{Movement: Movement{PerSecond: 20}}, 5 * time.Second},
+		"the rate has risen": {View{Snapshot: Snapshot{Rate: 50}, Movement: Movement{PerSecond: 20}}, 2 * time.Second},
+		"the rate is nought": {View{Movement: Movement{PerSecond: 10}}, 10 * time.Second},
+	} {
+		if got := c.view.Soonest(100); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	if got := (View{Snapshot: Snapshot{Rate: 50}}).Soonest(0); got != 0 {
+		t.Errorf("position 0 is reached in %s", got)
+	}
+}

@@ -37,7 +37,8 @@ var pollTiers = []struct {
 // thus falls on the far end first and reaches the head last, and an interval
 // never shrinks with the position.
 //
-// wait is how long the visitor is expected to wait, 0 if that is not known. Nobody
+// wait is how long the visitor will wait at least ([View.Soonest]), 0 if that is not
+// known. Nobody
 // is told more than about half of it, or 1 s if that is more: whoever is let in
 // learns it soon, and whoever has gone shows it before their turn. This goes over
 // the budget, by no more than each visitor polling twice more whenever their wait

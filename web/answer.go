@@ -66,7 +66,7 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 	e, ok := view.Estimate(st.Position)
 	b = appendEstimate(b, e, ok)
 
-	poll := queue.PollAfter(st.Position, st.Length, e.Expected, s.cfg.PollBudget(l.id), rand.Float64())
+	poll := queue.PollAfter(st.Position, st.Length, view.Soonest(st.Position), s.cfg.PollBudget(l.id), rand.Float64())
 	b = appendPoll(b, c, poll)
 	l.attendance.Polled(st.Ticket.Subject, st.Position, poll)
 	if r := reason(view); r != "" {
