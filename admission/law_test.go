@@ -100,8 +100,8 @@ func TestNextOfAStalledPool(t *testing.T) {
 	near(t, "a second", p.next(0, 1, 700), 10, 0.1, ReasonMeasured)
 	near(t, "five seconds", p.times(4, 0, 1, 700), 2, 0.1, ReasonMeasured)
 	s := p.times(60, 0, 1, 700)
-	near(t, "a minute", s, leastCapacity, 0, ReasonMeasured)
-	near(t, "a minute, and all gave up", p.times(5, 0, 1, 0), leastCapacity, 0.1, ReasonGrowing)
+	near(t, "a minute", s, 0.2, 0, ReasonMeasured)
+	near(t, "a minute, and all gave up", p.times(5, 0, 1, 0), 0.2, 0.1, ReasonGrowing)
 	near(t, "it works again", p.next(500, 1, 700), 490, 10, ReasonMeasured)
 }
 
@@ -147,6 +147,26 @@ func TestNextAlwaysFindsARate(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestStock(t *testing.T) {
+	for _, c := range []struct {
+		capacity float64
+		target   time.Duration
+		limit    int
+		want     float64
+	}{
+		{100, 500 * time.Millisecond, 1000, 25},
+		{100, 500 * time.Millisecond, 0, 25},
+		{10_000, 500 * time.Millisecond, 1000, 500}, // half of what may wait
+		{9, 500 * time.Millisecond, 1000, 1.5},      // room for chance
+		{1, 500 * time.Millisecond, 1000, 0},
+		{100, -time.Second, 1000, 0},
+	} {
+		if got := stock(c.capacity, c.target, c.limit); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%g/s, %s, at most %d: %g, want %g", c.capacity, c.target, c.limit, got, c.want)
+		}
+	}
 }
 
 func TestNextAtAnyInterval(t *testing.T) {

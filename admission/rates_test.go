@@ -163,7 +163,7 @@ func TestOutlook(t *testing.T) {
 
 	// The first to come are quick; the others are not lost.
 	young := steadyLine(100, 0.1)
-	young.Cohorts = young.Cohorts[len(young.Cohorts)-8:]
+	young.Cohorts = young.Cohorts[len(young.Cohorts)-12:]
 	isNear(t, "a young line", outlookOf(young).Conversion, 1, 0)
 
 	// More come than came before: it shows while their cohorts are young.
