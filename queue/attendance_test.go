@@ -80,12 +80,38 @@ func (l *sweptLine) sealed() int {
 	return l.seals
 }
 
+// record is a log that is read while it is written.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(b)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+func (r *record) Len() int { return len(r.String()) }
+
+func (r *record) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text.Reset()
+}
+
 // attended runs an attendance in a bubble of virtual time, 100 ms after its first
 // round.
-func attended(t *testing.T, test func(t *testing.T, l *sweptLine, a *Attendance, told *Told, logged *bytes.Buffer)) {
+func attended(t *testing.T, test func(t *testing.T, l *sweptLine, a *Attendance, told *Told, logged *record)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
+		var logged record
 		var told Told
 		l := &sweptLine{zone: 500}
 		a := NewAttendance(l, &told, slog.New(slog.NewTextHandler(&logged, nil)))
@@ -102,7 +128,7 @@ func attended(t *testing.T, test func(t *testing.T, l *sweptLine, a *Attendance,
 }
 
 func TestAttendanceTellsOnceASecond(t *testing.T) {
-	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, told *Told, _ *bytes.Buffer) {
+	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, told *Told, _ *record) {
 		a.Polled("near", 1, time.Second)
 		a.Polled("near", 1, time.Second)
 		a.Polled("at the edge", 500, 3*time.Second)
@@ -124,7 +150,7 @@ func TestAttendanceTellsOnceASecond(t *testing.T) {
 
 // The zone is the line's word, which changes with its rate.
 func TestAttendanceLearnsTheZone(t *testing.T) {
-	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, _ *bytes.Buffer) {
+	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, _ *record) {
 		for _, zone := range []int64{2000, 100, 700} {
 			l.set(func() { l.zone = zone })
 			time.Sleep(time.Second)
@@ -167,7 +193,7 @@ func TestAttendanceKeepsWhatAFailedRoundWouldHaveTold(t *testing.T) {
 		"no answer": func(l *sweptLine, down bool) { l.hangs = down },
 	} {
 		t.Run(name, func(t *testing.T) {
-			attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, logged *bytes.Buffer) {
+			attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, logged *record) {
 				for range 2 { // outages
 					logged.Reset()
 					l.set(func() { fail(l, true) })
@@ -197,7 +223,7 @@ func TestAttendanceKeepsWhatAFailedRoundWouldHaveTold(t *testing.T) {
 }
 
 func TestAttendanceIsBounded(t *testing.T) {
-	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, _ *bytes.Buffer) {
+	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, _ *record) {
 		l.set(func() { l.sweepErr = ErrUnavailable })
 		for round := range 3 {
 			for i := range MaxZone + 50 {
@@ -240,7 +266,7 @@ func TestAttendanceKeepsTheLatestFirst(t *testing.T) {
 
 // A seal that hangs delays no round and is given up in its own time.
 func TestAttendanceSealsBesideTheRounds(t *testing.T) {
-	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, logged *bytes.Buffer) {
+	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, logged *record) {
 		time.Sleep(9 * time.Second)
 		if n := l.sealed(); n != 10 {
 			t.Errorf("%d seals in 9.1 s, want 10", n)
@@ -252,6 +278,7 @@ func TestAttendanceSealsBesideTheRounds(t *testing.T) {
 			}
 			l.seals = 0
 		})
+		synctest.Wait()
 		_, before := l.last()
 		began := time.Now()
 		for logged.Len() == 0 {
@@ -262,6 +289,7 @@ func TestAttendanceSealsBesideTheRounds(t *testing.T) {
 			t.Errorf("given up after %s, want 30s", took)
 		}
 		time.Sleep(28 * time.Second)
+		synctest.Wait()
 		if _, after := l.last(); after-before < 58 {
 			t.Errorf("%d rounds in a minute of a seal that hangs", after-before)
 		}
@@ -272,8 +300,8 @@ func TestAttendanceSealsBesideTheRounds(t *testing.T) {
 }
 
 func TestAttendanceStopsQuietlyInTheMiddleOfARound(t *testing.T) {
-	var logged *bytes.Buffer
-	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, b *bytes.Buffer) {
+	var logged *record
+	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, _ *Told, b *record) {
 		logged = b
 		l.set(func() {
 			l.hangs = true
