@@ -33,6 +33,8 @@ type app struct {
 	orderLoops    []loop
 	lineStore     string // for the banner
 	orderStore    string // likewise
+	// retire takes this process's capacity out of what the lines are admitted by.
+	retire func(context.Context)
 
 	closers []closer // run last in, first out
 }
@@ -113,6 +115,11 @@ func (a *app) newController(store *lineStore, lines *lineSet, service *orders.Se
 		cfg.Pool = orderPool(service, a.firstCapacity(), a.cfg.Orders.WaitTarget)
 	}
 	controller := admission.NewController(cfg)
+	a.retire = func(ctx context.Context) {
+		if err := controller.Retire(ctx); err != nil {
+			a.log.Warn("the others are not told that this process takes no more orders; its report goes stale", "error", err)
+		}
+	}
 	lines.rate = controller.Rater
 	lines.queues = func() int { return controller.Overview().Queues }
 	return controller

@@ -40,8 +40,9 @@ func (a *app) run(ctx context.Context) error {
 	defer stop()
 	stopLineLoops := start(ctx, stop, a.lineLoops)
 	stopOrderLoops := start(ctx, stop, a.orderLoops)
-	defer context.AfterFunc(ctx, func() {
+	defer onceEnded(ctx, func() {
 		a.log.Info("stopping: what is under way is finished first; a second signal quits at once")
+		a.retire(context.WithoutCancel(ctx))
 	})()
 	err := a.server.Serve(ctx, a.public, a.admin, web.Drain{Delay: a.cfg.DrainDelay, Timeout: a.cfg.DrainTimeout})
 	a.log.Info("no more requests")
@@ -51,6 +52,21 @@ func (a *app) run(ctx context.Context) error {
 	}
 	a.log.Info("stopped")
 	return nil
+}
+
+// onceEnded calls fn once ctx has ended. The returned function sees to it that fn
+// has returned, or is not called any more.
+func onceEnded(ctx context.Context, fn func()) (settle func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		fn()
+	})
+	return func() {
+		if !stop() {
+			<-done
+		}
+	}
 }
 
 type loop func(context.Context) error
