@@ -128,11 +128,10 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 
 // stock is how many orders should wait for a worker at a capacity: half of what
 // may, so that workers never run out of orders and waits stay within the target on
-// both sides of it. Orders come by chance, and their number varies by the root of
-// it: a slow pool, of which few may wait, needs more of that room for chance.
+// both sides of it. Fewer for a slow pool, where chance weighs more, was tried: it
+// kept the longest waits shorter and left workers idle.
 func stock(capacity float64, waitTarget time.Duration, limit int) float64 {
-	most := capacity * max(0, waitTarget.Seconds())
-	orders := max(0, min(most/2, most-math.Sqrt(capacity)))
+	orders := capacity * max(0, waitTarget.Seconds()) / 2
 	if limit > 0 {
 		orders = min(orders, float64(limit)/2)
 	}
