@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench lint fmt cover pictures k6-blackfriday k6-full-flow k6-spike k6-cascade
+.PHONY: help run build test bench lint fmt cover prove pictures k6-blackfriday k6-full-flow k6-spike k6-cascade
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,12 +38,18 @@ test: ## run the tests, with the race detector where there is a C compiler
 	fi; \
 	rm -f $$missing; exit $$status
 
+# One of them: make prove PROOF=Steps
+PROOF ?=
+
+prove: ## the promises at full size, on a real Redis and MariaDB: half an hour on an idle machine
+	$(GO) test -tags prove -count=1 -timeout 60m -run '^TestProve$(PROOF)' -v ./cmd/sluice
+
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
 
 lint: ## check formatting, vet, and the rules of .golangci.yml
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed (make fmt):"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
+	$(GO) vet -tags prove ./...
 	@if golangci-lint version 2>/dev/null | grep -qF '$(LINT_VERSION:v%=%)'; then \
 		golangci-lint run; \
 	else \
