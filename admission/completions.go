@@ -38,7 +38,7 @@ type Completions struct {
 	held    map[ticketOf]*event // what is in pending; guarded by mu
 	stats   CompletionsStats    // guarded by mu
 
-	outage outage // Run's own
+	outage queue.Outage // Run's own
 }
 
 // event is what a line is to be told of one ticket. An arrival that waits to be
@@ -107,7 +107,7 @@ func (c *Completions) Run(ctx context.Context) error {
 		case <-rounds.C:
 			err := c.runOnce(ctx)
 			if ctx.Err() == nil { // else an error is of the stop, not of the store
-				c.outage.note(c.log, err, "completions wait: a line's store does not take them", "completions are taken again")
+				c.outage.Note(c.log, err, "completions wait: a line's store does not take them", "completions are taken again")
 			}
 		case <-ctx.Done():
 			return c.stop(ctx)

@@ -61,7 +61,7 @@ type Controller struct {
 	others   []Report  // as last read
 	answered time.Time // when the register last did, or the start; monotonic
 	demands  map[string]demand
-	outage   outage
+	outage   queue.Outage
 }
 
 // finding is an overview as a round left it.
@@ -131,7 +131,7 @@ func (c *Controller) Refresh(ctx context.Context) error {
 	}
 	reports, err := c.exchange(ctx, c.report())
 	if ctx.Err() == nil { // else an error is of the caller, not of the register
-		c.outage.note(c.cfg.Log, err, "the other processes are not known: the register does not answer", "the register answers again")
+		c.outage.Note(c.cfg.Log, err, "the other processes are not known: the register does not answer", "the register answers again")
 	}
 	c.latest.Store(&finding{Overview{
 		Process: c.cfg.Process, Reports: reports, Rates: ShareOut(reports, c.lines()), Queues: queues(reports),

@@ -25,7 +25,7 @@ type Ticker struct {
 	mu    sync.Mutex
 	stats TickerStats // guarded by mu
 
-	outage outage // Run's own
+	outage queue.Outage // Run's own
 }
 
 // TickerStats count what a ticker did since it was made.
@@ -56,7 +56,7 @@ func (t *Ticker) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // an error of the last call is of the stop, not of the store
 		}
-		t.outage.note(t.log, err, "nobody is let in: the line's store does not answer", "the line's store answers again")
+		t.outage.Note(t.log, err, "nobody is let in: the line's store does not answer", "the line's store answers again")
 		select {
 		case <-ctx.Done():
 			return nil

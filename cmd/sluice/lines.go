@@ -115,25 +115,20 @@ func (s *lineSet) Run(ctx context.Context) error {
 }
 
 // follow opens what others have put into the directory, and puts back what it has
-// lost. A failure is logged when it begins and tried again.
+// lost. What fails is tried again.
 func (s *lineSet) follow(ctx context.Context) error {
 	ticks := time.NewTicker(followEvery)
 	defer ticks.Stop()
-	failing := false
+	var outage queue.Outage
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticks.C:
 		}
-		err := s.followOnce(ctx)
-		if ctx.Err() != nil {
-			return nil // an error is of the stop
+		if err := s.followOnce(ctx); ctx.Err() == nil { // else an error is of the stop
+			outage.Note(s.log, err, "lines that others made may be missing here", "all lines are here again")
 		}
-		if err != nil && !failing {
-			s.log.Warn("lines that others made may be missing here", "error", err)
-		}
-		failing = err != nil
 	}
 }
 
