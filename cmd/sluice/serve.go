@@ -40,11 +40,12 @@ func (a *app) run(ctx context.Context) error {
 	defer stop()
 	stopLineLoops := start(ctx, stop, a.lineLoops)
 	stopOrderLoops := start(ctx, stop, a.orderLoops)
-	defer onceEnded(ctx, func() {
+	retired := onceEnded(ctx, func() {
 		a.log.Info("stopping: what is under way is finished first; a second signal quits at once")
 		a.retire(context.WithoutCancel(ctx))
-	})()
+	})
 	err := a.server.Serve(ctx, a.public, a.admin, web.Drain{Delay: a.cfg.DrainDelay, Timeout: a.cfg.DrainTimeout})
+	retired() // before the report is withdrawn, or it would put in another
 	a.log.Info("no more requests")
 	err = errors.Join(err, stopOrderLoops(), stopLineLoops(), a.close())
 	if err != nil {
