@@ -67,9 +67,9 @@ func newLineSet(cfg configs.Config, store *lineStore, log *slog.Logger) *lineSet
 // remembers, which the store may have forgotten. Each has been read once then, so
 // that the first request already knows its epoch and its clock.
 func (s *lineSet) openAll(ctx context.Context) error {
-	listed, err := s.store.directory.Lines(ctx)
+	listed, err := s.listed(ctx)
 	if err != nil {
-		return fmt.Errorf("which lines there are: %w", err)
+		return err
 	}
 	remembered, err := s.store.remembered()
 	if err != nil {
@@ -135,9 +135,9 @@ func (s *lineSet) follow(ctx context.Context) error {
 func (s *lineSet) followOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, followDeadline)
 	defer cancel()
-	listed, err := s.store.directory.Lines(ctx)
+	listed, err := s.listed(ctx)
 	if err != nil {
-		return fmt.Errorf("reading which lines there are: %w", err)
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,6 +155,16 @@ func (s *lineSet) followOnce(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(errs, s.register(ctx, listed))...)
+}
+
+// listed are the lines of the directory. What no version of ours has put there is
+// no line, and must not keep a process from starting.
+func (s *lineSet) listed(ctx context.Context) ([]string, error) {
+	ids, err := s.store.directory.Lines(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading which lines there are: %w", err)
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return !queue.ValidID(id) }), nil
 }
 
 // register puts into the directory what it lacks of the open lines.
@@ -175,15 +185,21 @@ func (s *lineSet) register(ctx context.Context, listed []string) error {
 }
 
 // create makes a line with the patch on its first settings, or applies the patch
-// to the line that is there. Others see a new line once it is as asked for.
+// to the line that is there. Others see a new line once it is as asked for. Their
+// number is bounded here alone: two processes that make the last one at the same
+// time may go over it, and what is there must be served.
 func (s *lineSet) create(ctx context.Context, id string, first queue.Patch) (created bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, here := (*s.open.Load())[id]
-	listed := []string{id}
 	if !here {
-		if listed, err = s.store.directory.Lines(ctx); err != nil {
-			return false, fmt.Errorf("reading which lines there are: %w", err)
+		listed, err := s.listed(ctx)
+		if err != nil {
+			return false, err
+		}
+		created = !slices.Contains(listed, id)
+		if created && max(len(listed), len(*s.open.Load())) >= configs.MaxLines {
+			return false, fmt.Errorf("%w: there are %d", web.ErrTooManyLines, configs.MaxLines)
 		}
 		if l, err = s.prepare(ctx, id); err != nil {
 			return false, fmt.Errorf("opening the line %s: %w", id, err)
@@ -205,16 +221,16 @@ func (s *lineSet) create(ctx context.Context, id string, first queue.Patch) (cre
 	if err := l.Keep(); err != nil {
 		s.log.Error("a line is there but will not outlive this process", "line", id, "error", err)
 	}
-	return !here && !slices.Contains(listed, id), s.register(ctx, listed)
+	if err := s.store.directory.Add(ctx, id); err != nil {
+		return false, fmt.Errorf("noting the line %s: %w", id, err)
+	}
+	return created, nil
 }
 
 // prepare opens a line without anybody seeing it yet. The caller holds mu.
 func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 	if !queue.ValidID(id) {
 		return openLine{}, fmt.Errorf("%q is no id of a line", id)
-	}
-	if len(*s.open.Load()) >= configs.MaxLines {
-		return openLine{}, fmt.Errorf("%w: there are %d", web.ErrTooManyLines, configs.MaxLines)
 	}
 	opts := lineOptions(s.cfg, id)
 	answersPolls := s.cfg.Role != configs.RoleOrders
@@ -250,7 +266,7 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 // add lets everybody see a line, and what belongs to it run. The caller holds mu.
 func (s *lineSet) add(l openLine) error {
 	if s.stopped {
-		return errors.New("the process stops")
+		return fmt.Errorf("%w: the process stops", queue.ErrUnavailable)
 	}
 	open := maps.Clone(*s.open.Load())
 	open[l.Line.Line.ID()] = l

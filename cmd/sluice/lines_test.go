@@ -197,6 +197,9 @@ func TestLinesAreFoundAndPutBack(t *testing.T) {
 		if other.line("late") == nil {
 			t.Error("it is not found afterwards")
 		}
+		if n := strings.Count(logged.String(), "all lines are here again"); n != 1 {
+			t.Errorf("the end of one outage is told %d times", n)
+		}
 	})
 }
 
@@ -218,6 +221,47 @@ func TestLinesAreBounded(t *testing.T) {
 		}
 		if _, err := s.create(t.Context(), "No Line", queue.Patch{}); err == nil {
 			t.Error("an id that is none was taken")
+		}
+	})
+}
+
+// What is there is served, however it came to be there: a process that refused to
+// open one line too many would not start again.
+func TestWhatIsThereIsOpened(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedLines()
+		for i := range configs.MaxLines + 5 {
+			_ = shared.Add(t.Context(), fmt.Sprint("line-", i))
+		}
+		_ = shared.Add(t.Context(), "No Line")
+		s := processOn(t, shared, configs.Default(), noLog)
+		running(t, s)
+		_ = shared.Add(t.Context(), "later")
+		time.Sleep(time.Second)
+		if got := opened(s); len(got) != configs.MaxLines+7 || s.line("later") == nil {
+			t.Errorf("%d lines are open", len(got))
+		}
+		if _, err := s.create(t.Context(), "one-more", queue.Patch{}); !errors.Is(err, web.ErrTooManyLines) {
+			t.Errorf("one more: %v", err)
+		}
+	})
+}
+
+// A line is noted where others look for it before anybody is told of it.
+func TestALineThatIsMadeAgainIsNotedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedLines()
+		s := processOn(t, shared, configs.Default(), noLog)
+		for range 2 {
+			if _, err := s.create(t.Context(), "early", queue.Patch{}); err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := shared.Lines(t.Context()); !slices.Contains(got, "early") {
+				t.Errorf("others find %q", got)
+			}
+			shared.forget()
 		}
 	})
 }
