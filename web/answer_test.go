@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,43 @@ func TestEstimateFollowsMovement(t *testing.T) {
 		f.public("GET", "/queue/status", "").want(200).into(&status)
 		if status.AdmittedPerSecond < 9 || status.AdmittedPerSecond > 11 || status.EstimatedWaitMS == nil {
 			t.Errorf("%+v", status)
+		}
+	})
+}
+
+// goneLine lets 10 in each second and finds another 5 gone.
+type goneLine struct{ queue.Line }
+
+func (l goneLine) Snapshot(ctx context.Context) (queue.Snapshot, error) {
+	s, err := l.Line.Snapshot(ctx)
+	tenths := s.At.Sub(s.Created).Milliseconds() / 100
+	s.Waiting, s.Admitted, s.Away = 1000, tenths, tenths/2
+	return s, err
+}
+
+// Who was found gone was not admitted, but brings those behind nearer.
+func TestAdmissionsAreNotAllThatMovesALine(t *testing.T) {
+	inBubble(t, setup{line: func(l queue.Line) queue.Line { return goneLine{l} }}, func(t *testing.T, f *fixture) {
+		time.Sleep(20 * time.Second)
+		var status, line struct {
+			Admitted float64 `json:"admitted_per_second"`
+			Moved    float64 `json:"moved_per_second"`
+		}
+		f.public("GET", "/queue/status", "").want(200).into(&status)
+		f.admin("GET", "/admin/api/lines/default", "").want(200).into(&line)
+		metrics := f.admin("GET", "/metrics", "").want(200).body
+		for _, got := range []float64{status.Admitted, line.Admitted} {
+			if got < 9.5 || got > 10.5 {
+				t.Errorf("%g admitted per second, want 10", got)
+			}
+		}
+		if line.Moved < 14 || line.Moved > 16 {
+			t.Errorf("moved by %g per second, want 15", line.Moved)
+		}
+		for _, want := range []string{`sluice_line_admitted_per_second{line="default"} 10`, `sluice_line_moved_per_second{line="default"} 15`} {
+			if !strings.Contains(metrics, want) {
+				t.Errorf("%s is missing", want)
+			}
 		}
 	})
 }

@@ -49,6 +49,7 @@ type lineJSON struct {
 	Rate                float64  `json:"rate"`
 	LimitedBy           *string  `json:"limited_by"`
 	AdmittedPerSecond   float64  `json:"admitted_per_second"`
+	MovedPerSecond      float64  `json:"moved_per_second"`
 	LagMS               int64    `json:"lag_ms"`
 	Conversion          *float64 `json:"conversion"`
 	Pending             *float64 `json:"pending"`
@@ -91,6 +92,8 @@ type orderProcessJSON struct {
 	Workers      int         `json:"workers"`
 	Busy         int         `json:"busy"`
 	Backlog      int         `json:"backlog"`
+	BacklogLimit int         `json:"backlog_limit"`
+	Returning    int         `json:"returning"`
 	Completed    int64       `json:"completed"`
 	Refused      int64       `json:"refused"`
 	WorkMS       latencyJSON `json:"work_ms"`
@@ -141,7 +144,8 @@ func (s *Server) lineFigures(l *line) (lineJSON, error) {
 		Expired: v.Expired, Left: v.Left, GivenUp: v.GivenUp,
 
 		DroppedPermits: round(v.Dropped), Rate: round(v.Rate), LimitedBy: optional(string(v.LimitedBy)),
-		AdmittedPerSecond: round(v.Movement.PerSecond), LagMS: v.Lag.Milliseconds(),
+		AdmittedPerSecond: round(v.Movement.AdmittedPerSecond), MovedPerSecond: round(v.Movement.PerSecond),
+		LagMS: v.Lag.Milliseconds(),
 		EffectivePollBudget: round(s.cfg.PollBudget(l.id)),
 
 		capacityJSON: capacityJSON{Processes: []processJSON{}},
@@ -184,7 +188,8 @@ func orderProcess(r *admission.OrdersReport) *orderProcessJSON {
 	return &orderProcessJSON{
 		Capacity: round(r.Capacity), Reason: string(r.Reason), WaitTargetMS: r.WaitTarget.Milliseconds(),
 		Throughput: round(r.Throughput), Utilisation: ratio(r.Utilisation),
-		Workers: r.Workers, Busy: r.Busy, Backlog: r.Backlog, Completed: r.Completed, Refused: r.Refused,
+		Workers: r.Workers, Busy: r.Busy, Backlog: r.Backlog, BacklogLimit: r.BacklogLimit, Returning: r.Returning,
+		Completed: r.Completed, Refused: r.Refused,
 		WorkMS: latency(r.Work.P50, r.Work.P95, r.Work.P99), WaitMS: latency(r.Wait.P50, r.Wait.P95, r.Wait.P99),
 	}
 }

@@ -20,7 +20,7 @@ func known() admission.Overview {
 		Reports: []admission.Report{
 			{Process: "a:1:x", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Queue: true, Orders: &admission.OrdersReport{
 				Capacity: 120.5, Reason: admission.ReasonMeasured, WaitTarget: 500 * time.Millisecond, Throughput: 118, Utilisation: .987,
-				Workers: 10, Busy: 9, Backlog: 4, Completed: 1000, Refused: 3,
+				Workers: 10, Busy: 9, Backlog: 4, BacklogLimit: 50, Returning: 7, Completed: 1000, Refused: 3,
 				Work: admission.Percentiles{P50: time.Millisecond, P95: 2 * time.Millisecond, P99: 3 * time.Millisecond},
 				Wait: admission.Percentiles{P50: 4 * time.Millisecond, P95: 5 * time.Millisecond, P99: 6 * time.Millisecond},
 			}},
@@ -53,6 +53,8 @@ func TestFiguresOfTheAdmission(t *testing.T) {
 			`sluice_admission_capacity 120.5`, `sluice_admission_budget 135.63`, `sluice_admission_in_pipe 30`, `sluice_admission_target 60.25`,
 			`sluice_queue_instances 2`, `sluice_register_age_seconds 0.25`,
 			`sluice_process_capacity{process="a:1:x"} 120.5`, `sluice_process_backlog{process="a:1:x"} 4`,
+			`sluice_process_backlog_limit{process="a:1:x"} 50`, `sluice_process_returning{process="a:1:x"} 7`,
+			`sluice_process_workers{process="a:1:x"} 10`, `sluice_process_wait_target_seconds{process="a:1:x"} 0.5`,
 			`sluice_process_throughput{process="a:1:x"} 118`, `sluice_process_utilisation_ratio{process="a:1:x"} 0.987`,
 			`sluice_line_conversion_ratio{line="default"} 0.5`, `sluice_line_pending{line="default"} 12.5`,
 			`sluice_line_share_ratio{line="default"} 0.75`, `sluice_line_rate_limit{line="default"} 150`,

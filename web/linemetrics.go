@@ -20,7 +20,8 @@ var lineFigures = []figure[queue.View]{
 	lineCounter("given_up_total", "Places of this epoch that nobody came back for.", func(v queue.View) float64 { return float64(v.GivenUp) }),
 	lineCounter("dropped_permits_total", "Permits that stalls swallowed in this epoch.", func(v queue.View) float64 { return v.Dropped }),
 	lineGauge("rate", "Admissions per second of the last batch.", func(v queue.View) float64 { return v.Rate }),
-	lineGauge("moved_per_second", "Places the head moved per second lately.", func(v queue.View) float64 { return v.Movement.PerSecond }),
+	lineGauge("admitted_per_second", "Visitors let in per second lately.", func(v queue.View) float64 { return v.Movement.AdmittedPerSecond }),
+	lineGauge("moved_per_second", "Places the head moved per second lately: those let in, and those found gone.", func(v queue.View) float64 { return v.Movement.PerSecond }),
 	lineGauge("lag_seconds", "Time from an admission until its visitor comes to order.", func(v queue.View) float64 { return v.Lag.Seconds() }),
 	lineGauge("weight", "The line's share of the capacity beside other lines.", func(v queue.View) float64 { return float64(v.Settings.Weight) }),
 	lineGauge("paused", "1 while an operator paused the line.", func(v queue.View) float64 { return oneIf(v.Settings.Paused) }),
@@ -109,7 +110,11 @@ var processFigures = []figure[*admission.OrdersReport]{
 	processGauge("capacity", "Orders per second that the process can do.", func(r *admission.OrdersReport) float64 { return r.Capacity }),
 	processGauge("throughput", "Orders per second that it did lately.", func(r *admission.OrdersReport) float64 { return r.Throughput }),
 	processGauge("utilisation_ratio", "The part of its workers' time that was used.", func(r *admission.OrdersReport) float64 { return r.Utilisation }),
+	processGauge("workers", "Its order workers.", func(r *admission.OrdersReport) float64 { return float64(r.Workers) }),
 	processGauge("backlog", "Requests that wait for one of its workers.", func(r *admission.OrdersReport) float64 { return float64(r.Backlog) }),
+	processGauge("backlog_limit", "How many may wait; 0 is no limit.", func(r *admission.OrdersReport) float64 { return float64(r.BacklogLimit) }),
+	processGauge("returning", "Requests that were refused so lately that they are on their way back.", func(r *admission.OrdersReport) float64 { return float64(r.Returning) }),
+	processGauge("wait_target_seconds", "How long a request may wait there for a worker.", func(r *admission.OrdersReport) float64 { return r.WaitTarget.Seconds() }),
 }
 
 func admissionGauge(name, help string, read func(admission.Overview) float64) figure[admission.Overview] {

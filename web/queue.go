@@ -157,7 +157,7 @@ func (s *Server) status(c *fiber.Ctx) error {
 		OpensAt:           optionalTime(view.Settings.OpensAt),
 		ClosesAt:          optionalTime(view.Settings.ClosesAt),
 		Waiting:           view.Waiting,
-		AdmittedPerSecond: round(view.Movement.PerSecond),
+		AdmittedPerSecond: round(view.Movement.AdmittedPerSecond),
 		LimitedBy:         optional(string(view.LimitedBy)),
 		Reason:            optional(reason(view)),
 		Message:           view.Settings.Message,

@@ -57,7 +57,7 @@ function show(l) {
     ['admin.waiting', l.waiting], ['admin.inside', l.inside], ['admin.away', l.away],
     ['admin.admitted', l.admitted], ['admin.arrived', l.arrived], ['admin.spent', l.spent], ['admin.expired', l.expired],
     ['admin.left', l.left], ['admin.givenUp', l.given_up],
-    ['admin.rate', l.rate], ['admin.rateLimit', l.rate_limit], ['admin.moving', l.admitted_per_second],
+    ['admin.rate', l.rate], ['admin.rateLimit', l.rate_limit], ['admin.admittedRate', l.admitted_per_second], ['admin.moving', l.moved_per_second],
     ['admin.limitedBy', (l.limited_by ?? '–').replaceAll('_', ' ')], ['admin.modeNow', l.mode],
     ['admin.share', percent(l.share)], ['admin.conversion', percent(l.conversion)], ['admin.pending', l.pending],
     ['admin.lag', l.lag_ms / 1000], ['admin.pollsNow', l.effective_poll_budget || '–'],
@@ -103,7 +103,7 @@ function capacity(l) {
   const columns = [
     ['admin.process', (p) => p.process], ['admin.orderCapacity', (p) => p.capacity], ['admin.reason', (p) => p.reason?.replaceAll('_', ' ')],
     ['admin.throughput', (p) => p.throughput], ['admin.utilisation', (p) => (p.workers ? percent(p.utilisation) : undefined)],
-    ['admin.workers', (p) => (p.workers ? `${p.busy} / ${p.workers}` : undefined)], ['admin.backlog', (p) => p.backlog],
+    ['admin.workers', (p) => (p.workers ? `${p.busy} / ${p.workers}` : undefined)], ['admin.backlog', (p) => (p.workers ? `${p.backlog} / ${p.backlog_limit || '∞'}` : undefined)], ['admin.returning', (p) => p.returning],
     ['admin.completed', (p) => p.completed], ['admin.refused', (p) => p.refused],
     ['admin.work', (p) => p.work_ms && `${p.work_ms.p50} / ${p.work_ms.p95}`], ['admin.wait', (p) => p.wait_ms && `${p.wait_ms.p50} / ${p.wait_ms.p95}`],
     ['admin.age', (p) => Math.max(0, Math.round((Date.parse(l.server_time) - Date.parse(p.at)) / 100) / 10)],
