@@ -13,14 +13,16 @@ import (
 )
 
 var (
-	// ErrTokenInvalid means that a token is malformed, forged, or of a line
-	// that does not exist.
+	// ErrTokenInvalid means that a token is malformed or forged.
 	ErrTokenInvalid = errors.New("admission: the token is invalid")
 	// ErrTokenExpired means that a genuine token is past its expiry or of an
 	// earlier epoch of its line.
 	ErrTokenExpired = errors.New("admission: the token has expired")
 	// ErrTokenTooEarly means that a genuine token's time has not come yet.
 	ErrTokenTooEarly = errors.New("admission: the token is not usable yet")
+	// ErrUnknownLine means that a genuine token is of a line that this process has
+	// not found yet.
+	ErrUnknownLine = errors.New("admission: the token's line is not known here")
 )
 
 const (
@@ -93,13 +95,13 @@ func (t *Tokens) Mint(a queue.Admission) (string, error) {
 }
 
 // Verify returns the claims of a token that we signed and that is good at now,
-// the store's time. epoch tells the current epoch of a line, or false if there
-// is no such line. A later epoch than the current one is taken: it was signed
-// by an instance that knows more.
+// the store's time. epoch tells the current epoch of a line, or false if this
+// process does not know the line. A later epoch than the current one is taken: it
+// was signed by an instance that knows more.
 //
-// Errors: [ErrTokenInvalid]; and, with the genuine claims, since the order that
-// a token made can be followed up after its time, [ErrTokenExpired] and
-// [ErrTokenTooEarly].
+// Errors: [ErrTokenInvalid]; and, with the genuine claims, [ErrUnknownLine]; and,
+// since the order that a token made can be followed up after its time,
+// [ErrTokenExpired] and [ErrTokenTooEarly].
 func (t *Tokens) Verify(raw string, now time.Time, epoch func(line string) (int64, bool)) (Claims, error) {
 	if len(raw) > maxToken {
 		return Claims{}, fmt.Errorf("%w: longer than %d bytes", ErrTokenInvalid, maxToken)
@@ -114,14 +116,14 @@ func (t *Tokens) Verify(raw string, now time.Time, epoch func(line string) (int6
 	}
 	current, ok := epoch(c.Line)
 	switch {
-	case !ok:
-		return Claims{}, fmt.Errorf("%w: there is no line %q", ErrTokenInvalid, c.Line)
-	case c.Epoch < current:
+	case ok && c.Epoch < current:
 		return c, fmt.Errorf("%w: it is of an earlier epoch", ErrTokenExpired)
 	case !now.Before(c.ExpiresAt):
 		return c, ErrTokenExpired
 	case now.Add(earlyLeeway).Before(c.NotBefore):
 		return c, ErrTokenTooEarly
+	case !ok:
+		return c, fmt.Errorf("%w: %q", ErrUnknownLine, c.Line)
 	}
 	return c, nil
 }

@@ -92,6 +92,7 @@ var problems = []problem{
 	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too many orders at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: orders.ErrStopping, status: 503, code: "shutting_down", detail: "This server is stopping; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
+	{err: admission.ErrUnknownLine, status: 503, code: "queue_unavailable", detail: "The token's line is not known here yet. The token is still good.", retry: time.Second},
 	{err: queue.ErrFull, status: 503, code: "queue_full", detail: "The line is full.", retry: 5 * time.Second, routine: true},
 	{err: orders.ErrDatabase, status: 503, code: "database_unavailable", detail: "The database does not answer right now. The token is still good.", retry: 2 * time.Second},
 }
