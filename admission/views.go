@@ -20,7 +20,7 @@ type demand struct {
 // observe takes in a reading of the line. A reading soon after the last says too
 // little; the last figure stands.
 func (d demand) observe(s queue.Snapshot) demand {
-	if s.Epoch != d.since.Epoch || !s.Created.Equal(d.since.Created) || s.Admitted < d.since.Admitted {
+	if s.Epoch != d.since.Epoch || !s.Created.Equal(d.since.Created) || s.Admitted < d.since.Admitted || s.At.Before(d.since.At) {
 		return demand{since: s}
 	}
 	took := s.At.Sub(d.since.At)

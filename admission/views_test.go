@@ -72,6 +72,8 @@ func TestDemandIsWhatWasUsedBetweenRounds(t *testing.T) {
 		{7 * time.Second, 9, 715, 10},
 		{8 * time.Second, 9, 3, 0}, // a store that lost its memory likewise
 		{9 * time.Second, 9, 4, 1},
+		{time.Second, 9, 5, 0}, // a store whose clock is behind likewise
+		{2 * time.Second, 9, 7, 2},
 	} {
 		d = d.observe(queue.Snapshot{Epoch: c.epoch, Admitted: c.admitted, At: start.Add(c.after), Created: start})
 		if d.perSec != c.want {

@@ -70,6 +70,11 @@ func TestQueueUnavailable(t *testing.T) {
 				if took := time.Since(began); took > 6*queueTimeout {
 					t.Errorf("six calls of the line took %s", took)
 				}
+				began = time.Now()
+				f.admin("PUT", "/admin/api/lines/default", `{"paused":true}`, jsonType).problem(503, "queue_unavailable")
+				if took := time.Since(began); took > createTimeout {
+					t.Errorf("a line is made in vain for %s", took)
+				}
 			})
 		})
 	}
