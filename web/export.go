@@ -30,10 +30,12 @@ func (s *Server) auditLine(c *fiber.Ctx) error {
 	if err != nil {
 		return queueError("exporting a line", err)
 	}
-	view, err := l.view()
-	if err != nil {
-		return err
+	// Read after the records: what was a secret when they were must not be told by
+	// an older view.
+	if err := l.watch.Refresh(ctx); err != nil {
+		return queueError("reading a line after its export", err)
 	}
+	view, _ := l.watch.View()
 	if !drawn(view) {
 		hideDraw(records)
 	}

@@ -231,3 +231,16 @@ func TestExport(t *testing.T) {
 		}
 	})
 }
+
+// What another instance has just made a draw of is none the less secret here.
+func TestAnExportKnowsTheNewestDraw(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
+		opens := new(time.Now().Add(time.Hour))
+		must(f.line.Configure(context.Background(), queue.Patch{OpensAt: &opens}))(t)
+		must(f.line.Enter(context.Background(), "early", nil))(t)
+		records := must(queue.ReadCSV(strings.NewReader(f.admin("GET", "/admin/api/lines/default/audit", "").want(200).body)))(t)
+		if len(records) != 1 || records[0].Place != 0 {
+			t.Errorf("%+v", records)
+		}
+	})
+}
