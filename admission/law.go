@@ -19,11 +19,13 @@ type Measurement struct {
 	// Running is how many units of work the busy workers have in hand: with group
 	// commit more than Busy. 0 stands for one each.
 	Running int
-	// Completed counts units of work that ran to their end, Refused those that got no
-	// worker.
+	// Completed counts the visitors whose work ran to its end, Refused the units of
+	// work that got no worker.
 	Completed, Refused int64
-	// BusyTime is the time all workers together have been at work.
-	BusyTime time.Duration
+	// BusyTime is the time all workers together have been at work, RepeatTime the part
+	// of it that went into what does not count as completed: a visitor who repeats
+	// the same order takes a worker, but is not another one served.
+	BusyTime, RepeatTime time.Duration
 }
 
 // LawSettings are what the law is told.
@@ -208,7 +210,8 @@ func (s *LawState) grown(m Measurement, pace, room, step float64) float64 {
 func (s *LawState) pace(m Measurement) float64 {
 	pace := 0.0
 	for i := s.count - 1; i >= 0; i-- {
-		done, busy := m.Completed-s.past[i].Completed, m.BusyTime-s.past[i].BusyTime
+		done := m.Completed - s.past[i].Completed
+		busy := m.BusyTime - s.past[i].BusyTime - (m.RepeatTime - s.past[i].RepeatTime)
 		if done < int64(m.Workers) || busy <= 0 {
 			continue
 		}

@@ -210,3 +210,14 @@ func TestFixed(t *testing.T) {
 		t.Errorf("%g, %q", rate, why)
 	}
 }
+
+// 45 orders a second at 100 ms each, and one more worker kept busy by a visitor who
+// repeats an order: that says nothing of what visitors cost.
+func TestNextLeavesRepetitionsOut(t *testing.T) {
+	p := newMeter()
+	for range 20 {
+		p.m.RepeatTime += time.Second
+		p.next(45, 0.55, 0)
+	}
+	near(t, "half of the workers busy, a tenth for nothing", p.s, 100, 1, ReasonGrowing)
+}

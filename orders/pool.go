@@ -86,18 +86,25 @@ func NewPool(opts PoolOptions, log *slog.Logger) (*Pool, error) {
 // for it the work runs and Do returns its result, however long it takes. A
 // panic in the work is an error.
 func (p *Pool) Do(ctx context.Context, work func(context.Context) error) error {
-	return p.doUntil(ctx, time.Now().Add(p.opts.Deadline), work)
+	return p.doUntil(ctx, time.Now().Add(p.opts.Deadline), func(ctx context.Context) (bool, error) {
+		return false, work(ctx)
+	})
 }
 
-// doUntil is Do for somebody whose wait began earlier.
-func (p *Pool) doUntil(ctx context.Context, until time.Time, work func(context.Context) error) error {
+// doUntil is Do for somebody whose wait began earlier, and whose work tells whether
+// it only repeated what was done before ([PoolStats].Repeated).
+func (p *Pool) doUntil(ctx context.Context, until time.Time, work func(context.Context) (repeat bool, err error)) error {
 	arrived := time.Now()
 	if err := p.acquire(ctx, until); err != nil {
 		return err
 	}
 	started := time.Now()
-	defer func() { p.release(arrived, started) }()
-	return p.guarded(ctx, work)
+	repeat := false
+	defer func() { p.release(arrived, started, repeat) }()
+	return p.guarded(ctx, func(ctx context.Context) (err error) {
+		repeat, err = work(ctx)
+		return err
+	})
 }
 
 // guarded turns a panic into an error: one bad request must not end the
@@ -179,11 +186,11 @@ func (p *Pool) countRefused() {
 }
 
 // release notes what the work cost and hands the permit to who waits longest.
-func (p *Pool) release(arrived, started time.Time) {
+func (p *Pool) release(arrived, started time.Time, repeat bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.record.done(now, started.Sub(arrived), now.Sub(started))
+	p.record.done(now, started.Sub(arrived), now.Sub(started), repeat)
 	if front := p.waiting.Front(); front != nil {
 		p.waiting.Remove(front)
 		close(front.Value.(*submission).decided)

@@ -69,6 +69,7 @@ type Service struct {
 	opts      Options
 	pool      *Pool
 	flights   flights
+	tried     tried
 	catalog   *catalog
 	sweeper   *sweeper
 	testDelay delay
@@ -168,9 +169,10 @@ func (s *Service) Place(ctx context.Context, b Buyer, cart []CartItem) (order Or
 func (s *Service) fly(ctx context.Context, until time.Time, f *flight, b Buyer) (order Order, created bool, err error) {
 	defer s.flights.land(b.TokenID, f)
 	s.arrived(b)
-	err = s.pool.doUntil(ctx, until, func(ctx context.Context) (err error) {
+	err = s.pool.doUntil(ctx, until, func(ctx context.Context) (repeat bool, err error) {
+		repeat = s.tried.again(b.TokenID)
 		order, created, err = s.store.Place(ctx, b, f.cart)
-		return err
+		return repeat && !created, err
 	})
 	if err == nil || errors.Is(err, ErrTokenSpent) {
 		s.committed(b)

@@ -19,6 +19,12 @@ type PoolStats struct {
 	// Refused those that got no worker, and those whose wait for another of the
 	// same token ended first.
 	Completed, Refused int64
+	// Repeated counts those of the completed that only repeated a token which had
+	// had a worker before, and made no order; RepeatTime is how long they took. One
+	// token may repeat itself without end: whoever wants to know how many visitors
+	// the pool can serve must leave them out.
+	Repeated   int64
+	RepeatTime time.Duration
 	// BusyTime is the time that all workers together have been at work, those
 	// at work now included: between two readings it grows by the number of
 	// busy workers times the time between them.
@@ -50,6 +56,8 @@ func (p *Pool) Stats() PoolStats {
 		BacklogLimit: p.opts.Backlog,
 		Completed:    p.record.completed,
 		Refused:      p.record.refused,
+		Repeated:     p.record.repeated,
+		RepeatTime:   p.record.repeatTime,
 		BusyTime:     p.record.busyTime,
 		Work:         p.record.work.latency(now),
 		Wait:         p.record.wait.latency(now),
@@ -59,6 +67,8 @@ func (p *Pool) Stats() PoolStats {
 // record is what a pool remembers; the pool's lock guards it.
 type record struct {
 	completed, refused int64
+	repeated           int64
+	repeatTime         time.Duration
 	backlogPeak        int
 	busyTime           time.Duration // up to busySince
 	busySince          time.Time
@@ -75,8 +85,12 @@ func (r *record) advance(now time.Time, busy int) {
 	r.busySince = now
 }
 
-func (r *record) done(now time.Time, waited, worked time.Duration) {
+func (r *record) done(now time.Time, waited, worked time.Duration, repeat bool) {
 	r.completed++
+	if repeat {
+		r.repeated++
+		r.repeatTime += worked
+	}
 	r.wait.add(now, waited)
 	r.work.add(now, worked)
 }

@@ -21,7 +21,7 @@ func orderPool(service *orders.Service, first float64, waitTarget time.Duration)
 func measurement(s orders.PoolStats) admission.Measurement {
 	return admission.Measurement{
 		At: s.At, Workers: s.Workers, Busy: s.Busy, Backlog: s.Backlog, BacklogLimit: s.BacklogLimit,
-		Completed: s.Completed, Refused: s.Refused, BusyTime: s.BusyTime,
+		Completed: s.Completed - s.Repeated, Refused: s.Refused, BusyTime: s.BusyTime, RepeatTime: s.RepeatTime,
 	}
 }
 

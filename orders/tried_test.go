@@ -1,0 +1,60 @@
+package orders
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A token that is repeated is one visitor served, whatever comes of it; the pool
+// tells how much of its work was repetition.
+func TestRepetitionsAreToldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = time.Second
+		f := &fakeStore{takes: work, soldOut: map[int64]bool{9: true}}
+		s, stop := running(t, f, func(o *Options) { o.Workers = 1 })
+		place := func(token string, product int64) {
+			_, _, _ = s.Place(t.Context(), Buyer{TokenID: token}, []CartItem{{product, 1}})
+		}
+		check := func(what string, completed, repeated int64) {
+			t.Helper()
+			p := s.PoolStats()
+			if p.Completed != completed || p.Repeated != repeated || p.RepeatTime != time.Duration(repeated)*work {
+				t.Errorf("%s: %d completed, %d of them repeated in %s; want %d and %d", what, p.Completed, p.Repeated, p.RepeatTime, completed, repeated)
+			}
+		}
+		for range 20 {
+			place("refused", 9)
+		}
+		check("one that is refused again and again", 20, 19)
+		place("refused", 1)
+		check("it orders after all", 21, 19)
+		for range 5 {
+			place("refused", 1)
+			place("refused", 2)
+		}
+		check("its order is asked for again, and another with it", 31, 29)
+		place("another", 9)
+		check("another visitor", 32, 29)
+		stop()
+	})
+}
+
+func TestTriedIsBounded(t *testing.T) {
+	var tried tried
+	for i := range 3 * mostTried {
+		if tried.again(fmt.Sprint(i)) {
+			t.Fatalf("%d was never there", i)
+		}
+		if got := tried.again("loops"); got != (i > 0) {
+			t.Fatalf("after %d others the one that goes on was there before: %v", i, got)
+		}
+	}
+	if n := len(tried.newer) + len(tried.older); n > 2*mostTried {
+		t.Errorf("%d are remembered", n)
+	}
+	if tried.again("0") {
+		t.Error("the first is still remembered")
+	}
+}
