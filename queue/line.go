@@ -68,7 +68,8 @@ func (s State) Live() bool { return s == Scheduled || s == Waiting || s == Admit
 // ones the larger hash wins) and nobody is admitted until the longest interval
 // that anybody was told ([Told]) plus Options.RecoveryHold has passed since, at
 // most [MaxHold]: every client raises that end to what it told itself. A store
-// loses its memory once per incarnation, however many old tickets follow. A
+// loses its memory once per incarnation, or once more after a restart, however many
+// old tickets follow. A
 // process that never knew the line and finds none creates it, open at once.
 type Line interface {
 	// ID is the line's name.
@@ -176,7 +177,7 @@ type Line interface {
 	// store's time in ms). Settings stay, but for the draw: a line that is still
 	// to open gets a new seed, any other none, and a new revision with either, so
 	// that nobody puts the old draw back. Tickets and admissions of the
-	// earlier epoch are dead.
+	// earlier epoch are dead; with them ends a hold after a loss.
 	Restart(ctx context.Context) (epoch int64, err error)
 
 	// Export lists what is recorded of every ticket of this epoch, in the order

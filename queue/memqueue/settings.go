@@ -92,6 +92,7 @@ func (l *Line) Restart(context.Context) (int64, error) {
 	defer l.mu.Unlock()
 	now := l.now()
 	l.beginEpoch(max(l.epoch+1, now/1000))
+	l.lostAt, l.holdUntil = 0, 0
 	l.redraw(now)
 	return l.epoch, nil
 }

@@ -166,6 +166,29 @@ func testLossProofs(t *testing.T, impl Implementation) {
 	}
 }
 
+// A restart ends the hold: nobody is left who could come back.
+func testRestartInHold(t *testing.T, impl Implementation) {
+	opts := options()
+	opts.RecoveryHold = time.Minute
+	f := open(t, impl, opts)
+	f.snapshot()
+	f.wantState(f.longAgo("old"), queue.Waiting)
+	f.wantHold(f.snapshot().At, opts.RecoveryHold)
+	if _, err := f.line.Restart(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if s := f.snapshot(); s.Recovering() || !s.HoldUntil.IsZero() {
+			t.Fatalf("restarted: %+v", s)
+		}
+	}
+	f.enter("v", nil)
+	f.admit(1)
+	// What proves another loss holds once more.
+	f.wantState(f.ticket("later", f.snapshot().Epoch+1000, f.snapshot().At.UnixMicro()), queue.Waiting)
+	f.wantHold(f.snapshot().At, opts.RecoveryHold)
+}
+
 // What a process remembers comes back with it.
 func testKnown(t *testing.T, impl Implementation) {
 	opts := options()

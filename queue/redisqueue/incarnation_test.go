@@ -356,3 +356,26 @@ func TestDrawIsPutBack(t *testing.T) {
 		}
 	}
 }
+
+// A restart ends the hold for all, also for a process that learns of the loss only
+// afterwards: whom it knew is of a dead epoch.
+func TestRestartEndsHold(t *testing.T) {
+	t.Parallel()
+	client, flush := emptied(t)
+	one, late := process(t, client, nil), process(t, client, told(time.Hour))
+	for _, line := range []*redisqueue.Line{one, late} {
+		look(t, line)
+	}
+	flush()
+	if s := look(t, one); !s.Recovering() {
+		t.Fatalf("lost: %+v", s)
+	}
+	if _, err := one.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []*redisqueue.Line{late, one, late} {
+		if s := look(t, line); s.Recovering() {
+			t.Fatalf("restarted, and held for %s", hold(s))
+		}
+	}
+}

@@ -17,7 +17,8 @@ local SETTINGS = 8 -- where they begin
 local fresh = redis.call('EXISTS', meta) == 0
 local have = redis.call('HMGET', meta, 'epoch', 'floor', 'revision', 'created')
 local created = tonumber(have[4]) or now_ms
-local lost = knew and (fresh or knew_created > 0 and knew_created ~= created)
+-- Whom a caller of an earlier epoch knew cannot come back: nothing to hold for.
+local lost = knew and (fresh or knew_created > 0 and knew_created ~= created and epoch >= tonumber(have[1]))
 
 -- Of two settings of one revision the larger hash wins, so that all processes
 -- come to the same; but only of those that somebody really had: what a process
