@@ -36,8 +36,8 @@ func (l *Line) arrive(h *holder, now int64) {
 		l.cohorts[i].Arrived++
 	}
 	took := time.UnixMicro(now).Sub(h.admission.AdmittedAt)
-	if l.counts.arrived == 1 {
-		l.lag = took
+	if !l.timed {
+		l.lag, l.timed = took, true
 	} else {
 		l.lag += (took - l.lag) / lagWeight
 	}

@@ -53,6 +53,7 @@ type people struct {
 	gone     int64              // how many are away
 	cohorts  []queue.Cohort     // oldest first
 	lag      time.Duration
+	timed    bool // lag is of somebody: an order of an unknown admission has none
 	counts   struct {
 		admitted, arrived, spent, expired, left, givenUp int64
 		dropped                                          float64

@@ -127,6 +127,19 @@ func testLag(t *testing.T, impl Implementation) {
 	}
 }
 
+// An order of an admission that the line does not know says nothing about the lag.
+func testLagOfUnknown(t *testing.T, impl Implementation) {
+	f := open(t, impl, options())
+	f.spend(queue.Ticket{Subject: "unknown", ID: "unknown"})
+	ticket := f.enter("v", nil).Ticket
+	f.admit(1)
+	f.wait(200 * time.Millisecond)
+	f.arrive(ticket)
+	if s := f.snapshot(); s.Lag < 190*time.Millisecond {
+		t.Fatalf("a lag of %s, want 200ms", s.Lag)
+	}
+}
+
 // The reason of a rate is the caller's, unless something else binds.
 func testWhy(t *testing.T, impl Implementation) {
 	f := open(t, impl, options())
