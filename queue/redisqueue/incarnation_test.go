@@ -1,9 +1,11 @@
 package redisqueue_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -377,5 +379,61 @@ func TestRestartEndsHold(t *testing.T) {
 		if s := look(t, line); s.Recovering() {
 			t.Fatalf("restarted, and held for %s", hold(s))
 		}
+	}
+}
+
+// afterwards is a hook that does something after each script, before its caller
+// sees the answer.
+type afterwards struct{ do func() }
+
+func (afterwards) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a afterwards) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "evalsha" && a.do != nil {
+			a.do()
+		}
+		return err
+	}
+}
+
+func (afterwards) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// What others have learnt of the line while a snapshot was on its way does not make
+// it one of a store that has fallen behind.
+func TestSnapshotOvertaken(t *testing.T) {
+	t.Parallel()
+	client, err := redisqueue.Dial(servicetest.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	line, err := redisqueue.New(client, newLine(t, dial(t)), queue.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, line)
+	var hooked atomic.Bool
+	scripts := 0
+	client.AddHook(afterwards{func() {
+		if !hooked.CompareAndSwap(true, false) { // those of the hook are not hooked
+			return
+		}
+		scripts++
+		enter(t, line, queue.NewID())
+		enter(t, line, queue.NewID())
+		hooked.Store(true)
+	}})
+	hooked.Store(true)
+	s := look(t, line)
+	hooked.Store(false)
+	if scripts != 1 || s.Waiting != 0 {
+		t.Fatalf("%d scripts for one snapshot: %+v", scripts, s)
+	}
+	if s := look(t, line); s.Waiting != 2 {
+		t.Fatalf("the next: %+v", s)
 	}
 }

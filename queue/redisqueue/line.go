@@ -41,6 +41,13 @@ type memory struct {
 	settings queue.Settings
 }
 
+// learn takes in the line's settings, unless later ones are known.
+func (m *memory) learn(s queue.Settings) {
+	if s.Revision >= m.settings.Revision {
+		m.settings = s
+	}
+}
+
 var _ queue.Line = (*Line)(nil)
 
 // New opens the line of that name; it does not connect yet. The client is

@@ -36,6 +36,11 @@ func (l *Line) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 // read reads the figures; ok is false when Redis knows less than this process, is
 // another incarnation than it knew, or has had a loss it has not answered.
 func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) {
+	// Only what was known before can be missing: while the answer is on its way, those
+	// of newcomers come, who have moved the line on.
+	l.mu.Lock()
+	before := l.known
+	l.mu.Unlock()
 	reply, err := l.run(ctx, snapshotScript, "reading the line").Slice()
 	if err != nil {
 		return queue.Snapshot{}, false, err
@@ -57,14 +62,17 @@ func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) 
 	}
 	l.clock.Store(&reading{store: s.At, local: time.Now()})
 	floor, created, lostAt := integer(m["floor"]), integer(m["created"]), integer(m["lost_at"])
+	ok = s.Epoch >= before.epoch && floor >= before.floor && s.Settings.Revision >= before.settings.Revision &&
+		(before.created == 0 || before.created == created) && lostAt == before.lostAt
+	if !ok { // Redis is told first: of equal revisions ours may be the one that stands
+		return s, false, nil
+	}
 	l.remember(func(k *memory) {
-		ok = s.Epoch >= k.epoch && floor >= k.floor && s.Settings.Revision >= k.settings.Revision &&
-			(k.created == 0 || k.created == created) && lostAt == k.lostAt
-		if ok { // otherwise Redis is told first: of equal revisions ours may be the one that stands
-			k.knew, k.created, k.epoch, k.floor, k.settings = true, created, s.Epoch, floor, s.Settings
-		}
+		k.knew, k.created = true, cmp.Or(k.created, created)
+		k.epoch, k.floor = max(k.epoch, s.Epoch), max(k.floor, floor)
+		k.learn(s.Settings)
 	})
-	return s, ok, nil
+	return s, true, nil
 }
 
 // reading is the store's time at a moment of this process's monotonic clock.
@@ -140,11 +148,7 @@ func (l *Line) Configure(ctx context.Context, p queue.Patch) (queue.Settings, er
 		m[reply[i]] = reply[i+1]
 	}
 	s := settingsOf(m)
-	l.remember(func(k *memory) {
-		if s.Revision >= k.settings.Revision {
-			k.settings = s
-		}
-	})
+	l.remember(func(k *memory) { k.learn(s) })
 	return s, nil
 }
 
