@@ -4,7 +4,12 @@ package redisqueue
 // so that a line lives in one slot of a cluster and its scripts may touch all
 // of it. No key expires unless said here.
 //
-//	meta     HASH  created (ms: the incarnation of this store), lost_at and
+// The number in the name of meta is that of this layout. A line of another one has
+// no such key, so it counts as lost: what is under the other names goes, whatever
+// its form, and its visitors come back with their tickets. Versions of two layouts
+// cannot serve a line at the same time.
+//
+//	meta:2   HASH  created (ms: the incarnation of this store), lost_at and
 //	               hold_until (ms: the loss of this incarnation and the end of
 //	               its hold), epoch, floor (the last place given, µs), started
 //	               (1 once a place was given that was not drawn), settings,
@@ -41,13 +46,13 @@ type keys struct {
 
 // names of the keys, in the order in which prelude.lua names them.
 var names = []string{
-	"meta", "waiting", "away", "lapse", "seen", "tickets", "early", "admitted", "inside", "ended", "forget", "aliases", "cohorts",
+	"meta:2", "waiting", "away", "lapse", "seen", "tickets", "early", "admitted", "inside", "ended", "forget", "aliases", "cohorts",
 }
 
 func keysOf(line string) keys {
 	tag := "sluice:{" + line + "}:"
 	k := keys{
-		meta: tag + "meta", waiting: tag + "waiting", away: tag + "away", tickets: tag + "tickets",
+		meta: tag + "meta:2", waiting: tag + "waiting", away: tag + "away", tickets: tag + "tickets",
 		early: tag + "early", admitted: tag + "admitted", ended: tag + "ended",
 	}
 	for _, name := range names {

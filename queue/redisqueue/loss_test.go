@@ -3,6 +3,7 @@ package redisqueue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -250,4 +251,61 @@ func TestAbandonedReadsAreDropped(t *testing.T) {
 			t.Fatal("it still reads for those who gave up")
 		}
 	}
+}
+
+// What another version has left under the names of the line's keys is no line of
+// ours: it starts anew, and whoever waited comes back as after a loss.
+func TestAnotherLayout(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), dial(t)
+	id := newLine(t, client)
+	tag := "sluice:{" + id + "}:"
+	t.Cleanup(func() { _ = client.Del(context.Background(), tag+"meta").Err() })
+	place := time.Now().Add(-time.Minute).UnixMicro()
+	for _, command := range [][]any{
+		{"HSET", tag + "meta", "epoch", 3, "floor", place, "revision", 0, "paused", 0, "message", "", "mode", "normal",
+			"rate_override", "", "max_active", 0, "max_length", 0, "sold_out", 0},
+		{"ZADD", tag + "waiting", place, "waits"}, {"HSET", tag + "tickets", "waits", "w", "inside", "i"},
+		{"HSET", tag + "admitted", "i", fmt.Sprintf("%d:1:1:1:inside", place-1)}, {"ZADD", tag + "inside", 1, "i"},
+		{"ZADD", tag + "ended", 8*time.Now().Add(time.Hour).Unix() + 1, "e"},
+	} {
+		if err := client.Do(ctx, command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opts := queue.DefaultOptions()
+	opts.Tick, opts.RecoveryHold = 20*time.Millisecond, 100*time.Millisecond
+	opts.Known = &queue.Remembered{Epoch: 3, Settings: queue.Settings{Revision: 9, Mode: queue.ModeNormal, Weight: 1, Message: "kept"}}
+	line, err := redisqueue.New(client, id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := look(t, line); s.Waiting+s.Inside != 0 || s.Epoch != 3 || s.Settings.Message != "kept" || !s.Recovering() {
+		t.Fatalf("begun anew: %+v", s)
+	}
+	for i, subject := range []string{"waits", "inside"} {
+		ticket := queue.Ticket{Line: id, Epoch: 3, Subject: subject, ID: subject[:1], Place: place - int64(i)}
+		if s := poll(t, line, ticket); s.State != queue.Waiting || s.Position != 1 {
+			t.Fatalf("%s: %+v", subject, s)
+		}
+	}
+	if err := line.Spend(ctx, []queue.Completion{{Subject: "ended", TicketID: "e"}}); err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, line, nil)
+	if all, err := line.Export(ctx); err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for len(admitOne(t, line)) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func admitOne(t *testing.T, line queue.Line) []queue.Admission {
+	t.Helper()
+	b, err := line.Admit(t.Context(), 50, queue.LimitedByCapacity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Admitted
 }
