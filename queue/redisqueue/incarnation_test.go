@@ -302,6 +302,7 @@ func TestEqualRevisions(t *testing.T) {
 	}
 	for _, message := range []string{"a", "b", "c"} {
 		born := process(t, client, func(o *queue.Options) { o.Initial.Revision, o.Initial.Message = 7, message })
+		enter(t, born, message) // a visitor may come before the first look
 		if s := look(t, born).Settings; s.Message != stood[0] {
 			t.Fatalf("a process that never knew the line made it %+v", s)
 		}
@@ -435,5 +436,54 @@ func TestSnapshotOvertaken(t *testing.T) {
 	}
 	if s := look(t, line); s.Waiting != 2 {
 		t.Fatalf("the next: %+v", s)
+	}
+}
+
+// When another draw is put back, nothing of the old one counts against those who
+// were away in it: they come back, and stay.
+func TestAwayFromAnotherDraw(t *testing.T) {
+	t.Parallel()
+	client, flush := emptied(t)
+	short := func(o *queue.Options) { o.Grace, o.KeepPlace = 100*time.Millisecond, 1500*time.Millisecond }
+	knowing := process(t, client, short)
+	opens := look(t, knowing).At.Add(time.Hour)
+	p := &opens
+	if _, err := knowing.Configure(t.Context(), queue.Patch{OpensAt: &p}); err != nil {
+		t.Fatal(err)
+	}
+	early := []queue.Ticket{enter(t, knowing, "a"), enter(t, knowing, "b")}
+	opens = opens.Add(-2 * time.Hour)
+	if _, err := knowing.Configure(t.Context(), queue.Patch{OpensAt: &p}); err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	fresh := process(t, client, short)
+	for _, ticket := range early {
+		poll(t, fresh, ticket)
+	}
+	slices.SortFunc(early, func(a, b queue.Ticket) int { return int(queue.DrawPlace("", a.ID) - queue.DrawPlace("", b.ID)) })
+	first, last := early[0], early[1]
+	for look(t, fresh).Recovering() {
+		time.Sleep(50 * time.Millisecond)
+	}
+	for away := int64(0); away == 0; time.Sleep(50 * time.Millisecond) {
+		away = sweep(t, fresh, []string{last.Subject}).Away
+	}
+	for admitted := 0; admitted == 0; time.Sleep(5 * time.Millisecond) {
+		b, err := fresh.Admit(t.Context(), 1000, queue.LimitedByCapacity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		admitted = len(b.Admitted)
+	}
+	sweep(t, fresh, nil) // the head has passed the one who is away
+	look(t, knowing)
+	back := time.Now()
+	for time.Since(back) < 2500*time.Millisecond {
+		if s := poll(t, fresh, first); s.State != queue.Waiting {
+			t.Fatalf("%s after coming back: %+v", time.Since(back), s)
+		}
+		sweep(t, fresh, []string{first.Subject})
+		time.Sleep(100 * time.Millisecond)
 	}
 }

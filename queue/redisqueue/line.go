@@ -39,12 +39,15 @@ type memory struct {
 	epoch    int64
 	floor    int64 // µs
 	settings queue.Settings
+	// settled is whether the settings were the line's at some time, and not only
+	// what this process was born with.
+	settled bool
 }
 
 // learn takes in the line's settings, unless later ones are known.
 func (m *memory) learn(s queue.Settings) {
 	if s.Revision >= m.settings.Revision {
-		m.settings = s
+		m.settings, m.settled = s, true
 	}
 }
 
@@ -75,7 +78,7 @@ func known(opts queue.Options) memory {
 			m.created = k.Created.UnixMilli()
 		}
 		if k.Settings.Revision > 0 {
-			m.settings = k.Settings
+			m.learn(k.Settings)
 		}
 	}
 	return m

@@ -66,7 +66,7 @@ func (l *Line) open(ctx context.Context) error {
 	m := l.known
 	l.mu.Unlock()
 	args := append([]any{
-		m.epoch, m.floor, m.settings.Revision, flag(m.knew), m.created, l.hold(), queue.NewSeed(),
+		m.epoch, m.floor, m.settings.Revision, flag(m.knew), m.created, l.hold(), queue.NewSeed(), flag(m.settled),
 	}, settingsArgs(m.settings)...)
 	reply, err := openScript.Run(ctx, l.client, l.keys.all, args...).Int64Slice()
 	if err != nil {

@@ -7,12 +7,13 @@
 --       4 1 if the caller has known the line, else 0
 --       5 created (ms) of the incarnation it knew, 0 if it does not know
 --       6 how long it wants to hold after a loss (ms)   7 a fresh seed
+--       8 1 if its settings were the line's, 0 if it was merely born with them
 --       then the settings as field, value, field, value, …
 -- Reply {created (ms), lost_at (ms, 0 if nothing was lost)}
 -- O(1); O(n) when the seed of a draw with n early tickets is replaced
 local epoch, floor, revision = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local knew, knew_created, hold = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6])
-local SETTINGS = 8 -- where they begin
+local settled, SETTINGS = ARGV[8] == '1', 9 -- SETTINGS is where they begin
 
 local fresh = redis.call('EXISTS', meta) == 0
 local have = redis.call('HMGET', meta, 'epoch', 'floor', 'revision', 'created')
@@ -42,7 +43,7 @@ end
 if fresh then redis.call('HSET', meta, 'created', int(now_ms)) end
 if fresh or floor > tonumber(have[2]) then redis.call('HSET', meta, 'floor', int(floor)) end
 local theirs = tonumber(have[3])
-if fresh or revision > theirs or revision == theirs and knew and larger_hash() then
+if fresh or revision > theirs or revision == theirs and settled and larger_hash() then
   local seed = redis.call('HGET', meta, 'seed')
   redis.call('HSET', meta, 'revision', int(revision), unpack(ARGV, SETTINGS))
   if redis.call('HGET', meta, 'seed') ~= seed then
@@ -50,6 +51,9 @@ if fresh or revision > theirs or revision == theirs and knew and larger_hash() t
     -- next poll, as after a loss.
     redis.call('ZREMRANGEBYSCORE', waiting, '-inf', MAX_DRAWN)
     redis.call('ZREMRANGEBYSCORE', away, '-inf', MAX_DRAWN)
+    -- Nor does it count how far the head had come in that draw, and for how long.
+    redis.call('UNLINK', lapse)
+    redis.call('HDEL', meta, 'head', 'passed')
   end
 end
 -- The lowest revision that is news: a seed that somebody still knows must win.
