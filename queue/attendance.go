@@ -34,12 +34,12 @@ type Attendance struct {
 	zone atomic.Int64
 
 	mu    sync.Mutex
-	heard map[string]struct{} // guarded by mu; at most MaxZone
+	heard map[string]time.Duration // what each was told; guarded by mu; at most MaxZone
 }
 
 // NewAttendance makes one that tells the line once it runs.
 func NewAttendance(line Line, told *Told, log *slog.Logger) *Attendance {
-	a := &Attendance{line: line, told: told, log: log.With("line", line.ID()), heard: map[string]struct{}{}}
+	a := &Attendance{line: line, told: told, log: log.With("line", line.ID()), heard: map[string]time.Duration{}}
 	a.zone.Store(MaxZone)
 	return a
 }
@@ -62,7 +62,7 @@ func (a *Attendance) Polled(subject string, position int64, told time.Duration) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.heard) < MaxZone {
-		a.heard[subject] = struct{}{}
+		a.heard[subject] = told
 	}
 }
 
@@ -105,10 +105,10 @@ func (a *Attendance) repeat(ctx context.Context, do func(context.Context) error,
 func (a *Attendance) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sweepDeadline)
 	defer cancel()
-	subjects := a.take()
-	swept, err := a.line.Sweep(ctx, subjects)
+	heard := a.take()
+	swept, err := a.line.Sweep(ctx, heard)
 	if err != nil {
-		a.giveBack(subjects)
+		a.giveBack(heard)
 		return err
 	}
 	a.zone.Store(swept.Zone)
@@ -121,27 +121,29 @@ func (a *Attendance) seal(ctx context.Context) error {
 	return a.line.Seal(ctx)
 }
 
-// take returns whom was heard since the last time and starts afresh.
-func (a *Attendance) take() []string {
+// take returns who was heard since the last time and starts afresh.
+func (a *Attendance) take() []Heard {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	subjects := make([]string, 0, len(a.heard))
-	for s := range a.heard {
-		subjects = append(subjects, s)
+	heard := make([]Heard, 0, len(a.heard))
+	for subject, told := range a.heard {
+		heard = append(heard, Heard{subject, told})
 	}
 	clear(a.heard)
-	return subjects
+	return heard
 }
 
-// giveBack puts subjects in again as far as there is room. Whoever has polled
+// giveBack puts visitors in again as far as there is room. Whoever has polled
 // since then comes first; who does not fit is back in order with the next poll.
-func (a *Attendance) giveBack(subjects []string) {
+func (a *Attendance) giveBack(heard []Heard) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range subjects {
+	for _, h := range heard {
 		if len(a.heard) >= MaxZone {
 			return
 		}
-		a.heard[s] = struct{}{}
+		if _, again := a.heard[h.Subject]; !again {
+			a.heard[h.Subject] = h.Told
+		}
 	}
 }

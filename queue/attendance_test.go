@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,16 +21,17 @@ type sweptLine struct {
 	mu       sync.Mutex
 	zone     int64
 	sweepErr error
-	hangs    bool       // Sweep answers when its context ends
-	rounds   [][]string // heard in each Sweep that succeeded, sorted
-	tried    int        // Sweeps
+	hangs    bool                     // Sweep answers when its context ends
+	rounds   [][]string               // heard in each Sweep that succeeded, sorted
+	told     map[string]time.Duration // what each was told, by the last of them
+	tried    int                      // Sweeps
 	seals    int
 	seal     func(ctx context.Context) error
 }
 
 func (l *sweptLine) ID() string { return "sale" }
 
-func (l *sweptLine) Sweep(ctx context.Context, heard []string) (Swept, error) {
+func (l *sweptLine) Sweep(ctx context.Context, heard []Heard) (Swept, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tried++
@@ -42,8 +44,14 @@ func (l *sweptLine) Sweep(ctx context.Context, heard []string) (Swept, error) {
 	if l.sweepErr != nil {
 		return Swept{}, l.sweepErr
 	}
-	slices.Sort(heard)
-	l.rounds = append(l.rounds, heard)
+	subjects := make([]string, 0, len(heard))
+	l.told = make(map[string]time.Duration, len(heard))
+	for _, h := range heard {
+		subjects = append(subjects, h.Subject)
+		l.told[h.Subject] = h.Told
+	}
+	slices.Sort(subjects)
+	l.rounds = append(l.rounds, subjects)
 	return Swept{Zone: l.zone}, nil
 }
 
@@ -130,13 +138,16 @@ func attended(t *testing.T, test func(t *testing.T, l *sweptLine, a *Attendance,
 func TestAttendanceTellsOnceASecond(t *testing.T) {
 	attended(t, func(t *testing.T, l *sweptLine, a *Attendance, told *Told, _ *record) {
 		a.Polled("near", 1, time.Second)
-		a.Polled("near", 1, time.Second)
+		a.Polled("near", 1, 2*time.Second)
 		a.Polled("at the edge", 500, 3*time.Second)
 		a.Polled("beyond", 501, 5*time.Second)
 		a.Polled("early", 0, 7*time.Second)
 		time.Sleep(time.Second)
 		if got, n := l.last(); n != 2 || !slices.Equal(got, []string{"at the edge", "near"}) {
 			t.Errorf("round %d told of %q", n, got)
+		}
+		if want := map[string]time.Duration{"near": 2 * time.Second, "at the edge": 3 * time.Second}; !maps.Equal(l.told, want) {
+			t.Errorf("told to wait: %v, want %v", l.told, want)
 		}
 		if got := told.Longest(); got != 7*time.Second {
 			t.Errorf("the longest told is %s", got)
@@ -250,14 +261,16 @@ func TestAttendanceIsBounded(t *testing.T) {
 // that the round gives back.
 func TestAttendanceKeepsTheLatestFirst(t *testing.T) {
 	a := NewAttendance(&sweptLine{}, nil, slog.New(slog.DiscardHandler))
-	full := make([]string, MaxZone)
+	full := make([]Heard, MaxZone)
 	for i := range full {
-		full[i] = fmt.Sprint(i)
+		full[i] = Heard{fmt.Sprint(i), time.Second}
 	}
-	a.Polled("late", 1, time.Second)
+	late := Heard{"late", 2 * time.Second}
+	a.Polled("late", 1, 2*time.Second)
+	a.giveBack([]Heard{{"late", time.Second}})
 	a.giveBack(full)
-	if got := a.take(); len(got) != MaxZone || !slices.Contains(got, "late") {
-		t.Errorf("%d kept, the latest among them: %v", len(got), slices.Contains(got, "late"))
+	if got := a.take(); len(got) != MaxZone || !slices.Contains(got, late) {
+		t.Errorf("%d kept, the latest among them as told last: %v", len(got), slices.Contains(got, late))
 	}
 	if got := a.take(); len(got) != 0 {
 		t.Errorf("%d are told twice", len(got))

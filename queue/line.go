@@ -120,20 +120,21 @@ type Line interface {
 	// tickets bring them back to their old places. Each process that answers
 	// polls calls it once a second, also with nobody heard.
 	//
-	// Silent is who was not heard for longer than the longest interval told by
-	// any process in the last two minutes plus Options.Grace, counted from
-	// entering the zone near the head, and from the last time that the line was
-	// paused, recovering, not open, or swept by nobody for five seconds. The
-	// zone is what the line would admit in twice that time at the rate of the
-	// last batch, between [MinZone] and [MaxZone] positions: whoever has gone
-	// before they enter it is found silent half-way, and not when it is their turn.
+	// Silent is who polls later than they were told to, by more than Options.Grace.
+	// Who has just come near the head counts as told the longest interval that any
+	// process told in the last two minutes, and so does everybody from the last time
+	// that the line was paused, recovering, not open, or swept by nobody for five
+	// seconds. The zone near the head is what the line would admit in twice the
+	// longest silence, that interval and Options.Grace, at the rate of the last
+	// batch, between [MinZone] and [MaxZone] positions: whoever has gone before they
+	// enter it is found silent half-way, and not when it is their turn.
 	//
 	// Somebody away whose place the head has passed for Options.KeepPlace is
 	// given up: the record becomes Expired.
 	//
 	// Whoever is marked away although they polled loses nothing: their next
 	// poll puts them back, and the next batch lets them in.
-	Sweep(ctx context.Context, heard []string) (Swept, error)
+	Sweep(ctx context.Context, heard []Heard) (Swept, error)
 
 	// Admit lets in one batch from the head: at most one batch per tick,
 	// however many processes call. rate is in admissions per second, and why is
@@ -216,6 +217,13 @@ type Admission struct {
 	AdmittedAt time.Time
 	NotBefore  time.Time
 	ExpiresAt  time.Time
+}
+
+// Heard is a visitor who polled since the last Sweep.
+type Heard struct {
+	Subject string
+	// Told is how long they were told to wait before the next poll.
+	Told time.Duration
 }
 
 // Swept is the outcome of one Sweep.

@@ -125,10 +125,10 @@ func TestALossIsSaid(t *testing.T) {
 type sweptLine struct {
 	queue.Line
 	mu    *sync.Mutex
-	heard *[]string // guarded by mu
+	heard *[]queue.Heard // guarded by mu
 }
 
-func (l sweptLine) Sweep(ctx context.Context, heard []string) (queue.Swept, error) {
+func (l sweptLine) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*l.heard = append(*l.heard, heard...)
@@ -141,19 +141,22 @@ func TestPollsAreHeard(t *testing.T) {
 	for name, schedule := range map[string]func(*queue.Options){"waiting": nil, "scheduled": inAnHour} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			var heard []string
+			var heard []queue.Heard
 			with := setup{queue: schedule, line: func(l queue.Line) queue.Line { return sweptLine{l, &mu, &heard} }}
 			inBubble(t, with, func(t *testing.T, f *fixture) {
 				f.run(f.server.lines.get(DefaultLine).attendance.Run)
 				got := f.public("POST", "/queue/enter", "").want(201).standing()
-				if told := f.told.Longest(); told == 0 || ceilMS(told) != got.PollAfterMS {
+				told := f.told.Longest()
+				if told == 0 || ceilMS(told) != got.PollAfterMS {
 					t.Errorf("noted %s, told %d ms", told, got.PollAfterMS)
 				}
 				time.Sleep(1100 * time.Millisecond)
 				mu.Lock()
 				defer mu.Unlock()
-				if want := name == "waiting"; got.State != name || slices.Contains(heard, f.subject(got.Ticket)) != want {
-					t.Errorf("%s: heard %q", got.State, heard)
+				if want := name == "waiting"; got.State != name || slices.ContainsFunc(heard, func(h queue.Heard) bool {
+					return h.Subject == f.subject(got.Ticket) && ceilMS(h.Told) == got.PollAfterMS
+				}) != want {
+					t.Errorf("%s: heard %v", got.State, heard)
 				}
 			})
 		})

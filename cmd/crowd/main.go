@@ -105,7 +105,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Duration, "duration", 0, "end the run after this time, whoever still waits; 0 when everybody is done")
 	f.DurationVar(&o.settle, "settle", 2*time.Second, "how long to go on looking after everybody is done")
 	f.Uint64Var(&o.Seed, "seed", 1, "what the visitors' plans are drawn from")
-	f.DurationVar(&o.Grace, "grace", 3*time.Second, "how late a poll may be and still count as made as told; below the service's own grace")
+	f.DurationVar(&o.Grace, "grace", 2*time.Second, "how late a poll may be and still count as made as told; below the service's own grace")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "time for one request")
 	f.StringVar(&o.operator, "operator", "", "base `URL` of the operator API: reads the figures each second and the records at the end")
 	f.StringVar(&o.token, "operator-token", os.Getenv("CROWD_OPERATOR_TOKEN"), "token of the operator API; also CROWD_OPERATOR_TOKEN")

@@ -68,7 +68,7 @@ type holder struct {
 	entered  int64 // ms; of an early ticket, otherwise 0
 	where    where
 	lapse    int64 // µs; when an away place is given up, 0 if the head has not passed it
-	seen     int64 // µs; when last heard, or found to have entered the zone
+	due      int64 // µs; when the next poll is due; of those in the zone
 	zoned    int64 // the marking that found it in the zone last
 	// Of the admission, which is nil while waiting or away:
 	admission *queue.Admission
@@ -281,7 +281,7 @@ func (l *Line) place(h *holder, now int64) {
 		l.undrawn = true
 		l.floor = max(l.floor, h.place)
 	}
-	h.where, h.seen = inLine, now
+	h.where, h.zoned = inLine, -1 // what was heard at an earlier place counts no more
 	l.holders[h.subject] = h
 	l.waiting.insert(h.key())
 }

@@ -106,7 +106,11 @@ func TestBornSeedIsKept(t *testing.T) {
 // sweep sweeps and returns what it did.
 func sweep(t *testing.T, line queue.Line, heard ...string) queue.Swept {
 	t.Helper()
-	s, err := line.Sweep(t.Context(), heard)
+	all := make([]queue.Heard, len(heard))
+	for i, subject := range heard {
+		all[i].Subject = subject
+	}
+	s, err := line.Sweep(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type lapse struct {
 }
 
 // Sweep implements [queue.Line].
-func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
+func (l *Line) Sweep(_ context.Context, heard []queue.Heard) (queue.Swept, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -40,15 +40,15 @@ func (l *Line) Sweep(_ context.Context, heard []string) (queue.Swept, error) {
 	}
 	l.listenAnew(now)
 	l.swept = now
-	for _, subject := range heard {
-		if h := l.holders[subject]; h != nil {
-			h.seen = now
+	for _, v := range heard {
+		if h := l.holders[v.Subject]; h != nil {
+			h.due = now + v.Told.Microseconds()
 		}
 	}
 	silence := l.opts.Told.Longest() + l.opts.Grace
 	s := queue.Swept{Zone: min(max(int64(2*l.batch.rate*silence.Seconds()), queue.MinZone), queue.MaxZone)}
 	if now-l.marked >= markEvery.Microseconds() {
-		s.Away = l.markSilent(s.Zone, silence.Microseconds(), now)
+		s.Away = l.markSilent(s.Zone, now)
 	}
 	s.GivenUp = l.giveUpLapsed(now)
 	return s, nil
@@ -62,9 +62,10 @@ func (l *Line) listenAnew(now int64) {
 	}
 }
 
-// markSilent takes those of the zone out of the order who were not heard for
-// longer than silence, and returns how many.
-func (l *Line) markSilent(zone, silence, now int64) int64 {
+// markSilent takes those of the zone out of the order whose poll is overdue, and
+// returns how many.
+func (l *Line) markSilent(zone, now int64) int64 {
+	told, grace := l.opts.Told.Longest().Microseconds(), l.opts.Grace.Microseconds()
 	l.marked = now
 	l.marking++
 	var silent []*holder
@@ -74,10 +75,10 @@ func (l *Line) markSilent(zone, silence, now int64) int64 {
 		}
 		h := l.holders[k.subject]
 		if h.zoned != l.marking-1 {
-			h.seen = now // only now does anybody listen for them
+			h.due = now + told // only now does anybody listen for them
 		}
 		h.zoned = l.marking
-		if now-max(h.seen, l.listening) > silence {
+		if now > max(h.due, l.listening+told)+grace {
 			silent = append(silent, h)
 		}
 	}

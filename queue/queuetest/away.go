@@ -70,6 +70,21 @@ func testAway(t *testing.T, impl Implementation) {
 	}
 }
 
+// Each is waited for as long as they were told, whatever others were.
+func testAwayAsTold(t *testing.T, impl Implementation) {
+	f := open(t, impl, options())
+	tickets := f.enterMany("v", 3)
+	f.sweep()
+	before := f.snapshot().At
+	f.sweepTold(1500*time.Millisecond, "v1")
+	f.markAway([]string{"v0"}, "v2")
+	f.wantPosition(tickets[1], 1)
+	f.markAway([]string{"v1"}, "v2")
+	if took := f.snapshot().At.Sub(before); took <= 1500*time.Millisecond {
+		t.Fatalf("away after %s", took)
+	}
+}
+
 // By subject alone, without a ticket, an away place is found as well.
 func testAwayBySubject(t *testing.T, impl Implementation) {
 	f := open(t, impl, options())

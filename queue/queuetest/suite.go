@@ -56,6 +56,8 @@ func Run(t *testing.T, impl Implementation) {
 		{"sealing a draw", testSeal},
 		{"the draw is restored by its tickets", testDrawReturns},
 		{"away and back", testAway},
+		{"who is told more is waited for longer", testAwayAsTold},
+		{"who is told more is waited for longer", testAwayAsTold},
 		{"away and back by subject", testAwayBySubject},
 		{"many away and back", testAwayModel},
 		{"the zone near the head", testZone},
@@ -240,7 +242,17 @@ func (f *fixture) ticket(subject string, epoch, place int64) queue.Ticket {
 
 func (f *fixture) sweep(heard ...string) queue.Swept {
 	f.Helper()
-	s, err := f.line.Sweep(f.ctx, heard)
+	return f.sweepTold(0, heard...)
+}
+
+// sweepTold sweeps with subjects heard that were told to wait so long.
+func (f *fixture) sweepTold(told time.Duration, heard ...string) queue.Swept {
+	f.Helper()
+	all := make([]queue.Heard, len(heard))
+	for i, subject := range heard {
+		all[i] = queue.Heard{Subject: subject, Told: told}
+	}
+	s, err := f.line.Sweep(f.ctx, all)
 	if err != nil {
 		f.Fatalf("Sweep: %v", err)
 	}

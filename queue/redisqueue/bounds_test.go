@@ -129,7 +129,11 @@ func crowd(t *testing.T, n int, opts queue.Options) (line *redisqueue.Line, id s
 
 func sweep(t *testing.T, line *redisqueue.Line, heard []string) queue.Swept {
 	t.Helper()
-	s, err := line.Sweep(t.Context(), heard)
+	all := make([]queue.Heard, len(heard))
+	for i, subject := range heard {
+		all[i].Subject = subject
+	}
+	s, err := line.Sweep(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,9 @@ package redisqueue
 //	away     ZSET  member subject, score place: stopped polling, may return
 //	lapse    ZSET  member subject of those away whom the head has passed, score
 //	               when the place is given up (ms)
-//	seen     ZSET  member subject, score last heard (ms): those of the zone near
-//	               the head at the last marking, and who was heard since
+//	seen     ZSET  member subject, score when the next poll is due (ms): those of
+//	               the zone near the head at the last marking, and who was heard
+//	               since
 //	tickets  HASH  subject → ticket id, for everybody waiting, away or admitted
 //	early    HASH  ticket id → entered (ms), for all early tickets of this epoch
 //	admitted HASH  ticket id → "place:admitted_at:not_before:expires_at:fetched:

@@ -251,14 +251,14 @@ const maxHeard = 1000
 
 // Sweep implements [queue.Line]. The last call of a round marks: by then everybody
 // heard is noted.
-func (l *Line) Sweep(ctx context.Context, heard []string) (queue.Swept, error) {
+func (l *Line) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, error) {
 	for {
 		chunk := heard[:min(maxHeard, len(heard))]
 		heard = heard[len(chunk):]
-		args := append(make([]any, 0, 7+len(chunk)), l.opts.Told.Longest().Milliseconds(), l.opts.Grace.Milliseconds(),
+		args := append(make([]any, 0, 7+2*len(chunk)), l.opts.Told.Longest().Milliseconds(), l.opts.Grace.Milliseconds(),
 			l.opts.KeepPlace.Milliseconds(), l.ticketTTL(), queue.MinZone, queue.MaxZone, flag(len(heard) > 0))
-		for _, subject := range chunk {
-			args = append(args, subject)
+		for _, h := range chunk {
+			args = append(args, h.Told.Milliseconds(), h.Subject)
 		}
 		reply, err := l.run(ctx, sweepScript, "sweeping", args...).Slice()
 		if err != nil {

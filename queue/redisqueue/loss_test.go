@@ -176,7 +176,7 @@ func TestRedisSilent(t *testing.T) {
 		"Enter":    func(ctx context.Context) error { _, err := line.Enter(ctx, "v", nil); return err },
 		"Standing": func(ctx context.Context) error { _, err := line.Standing(ctx, ticket); return err },
 		"Remove":   func(ctx context.Context) error { _, err := line.Remove(ctx, "v"); return err },
-		"Sweep":    func(ctx context.Context) error { _, err := line.Sweep(ctx, []string{"v"}); return err },
+		"Sweep":    func(ctx context.Context) error { _, err := line.Sweep(ctx, []queue.Heard{{Subject: "v"}}); return err },
 		"Leave":    func(ctx context.Context) error { return line.Leave(ctx, ticket) },
 		"Admit":    func(ctx context.Context) error { _, err := line.Admit(ctx, 1, queue.LimitedByCapacity); return err },
 		"Spend": func(ctx context.Context) error {

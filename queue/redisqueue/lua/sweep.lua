@@ -6,7 +6,8 @@
 --       3 how long an away place is kept once the head has passed it (ms)
 --       4 ticket's time to live (s)   5 smallest and   6 largest zone
 --       7 1 if more of the same round follows, else 0
---       then subjects heard since the last round, at most 1000
+--       then, of each heard since the last round, at most 1000: what they were told
+--       (ms), subject
 -- Reply {zone, away, given up}
 -- O(z log n) for a zone of z, once per half a second; else O(k log z) for k heard
 local line = redis.call('HMGET', meta, 'epoch', 'told_ms', 'told_at', 'swept_at', 'marked_at', 'listening', 'passed',
@@ -30,9 +31,9 @@ zone = math.min(math.max(zone, tonumber(ARGV[5])), tonumber(ARGV[6]))
 
 if #ARGV > 7 then
   local heard = {}
-  for i = 8, #ARGV do
-    heard[#heard + 1] = int(now_ms)
-    heard[#heard + 1] = ARGV[i]
+  for i = 8, #ARGV, 2 do
+    heard[#heard + 1] = int(now_ms + tonumber(ARGV[i]))
+    heard[#heard + 1] = ARGV[i + 1]
   end
   redis.call('ZADD', seen, unpack(heard))
 end
@@ -54,20 +55,20 @@ local function chunked(command, key, values)
 end
 
 -- Marks the silent ones of the zone. seen is then exactly of those in the zone:
--- who is new in it counts as heard now, and who is no longer in it is forgotten,
--- so that nobody is judged by what was heard before they drew near.
+-- who is new in it may have been told the longest just now, and who is no longer in
+-- it is forgotten, so that nobody is judged by what was heard before they drew near.
 local function mark()
   local heard, scores = {}, redis.call('ZRANGE', seen, 0, -1, 'WITHSCORES')
   for i = 1, #scores, 2 do heard[scores[i]] = tonumber(scores[i + 1]) end
   local near = redis.call('ZRANGE', waiting, 0, zone - 1, 'WITHSCORES')
   local new, silent, moved, lapsing, strangers = {}, {}, {}, {}, {}
   for i = 1, #near, 2 do
-    local subject, last = near[i], heard[near[i]]
+    local subject, due = near[i], heard[near[i]]
     heard[subject] = nil
-    if not last then
-      new[#new + 1] = int(now_ms)
+    if not due then
+      new[#new + 1] = int(now_ms + told)
       new[#new + 1] = subject
-    elseif now_ms - math.max(last, listening) > limit then
+    elseif now_ms > math.max(due, listening + told) + grace then
       silent[#silent + 1] = subject
       moved[#moved + 1] = near[i + 1]
       moved[#moved + 1] = subject
