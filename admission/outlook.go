@@ -47,7 +47,14 @@ const (
 // in it, and only once the record is twice as long as a cohort is young: the first to
 // order are the quick ones, the lag they show is too short, and what they leave
 // behind is not yet lost.
+//
+// A cohort from the future was let in before a fail-over to a slower clock. Its age
+// is not known; it is left out, or whoever of it never comes would be waited for
+// until that clock has caught up.
 func outlookOf(l LineState) Outlook {
+	for n := len(l.Cohorts); n > 0 && l.Cohorts[n-1].Second > l.At.Unix(); n-- {
+		l.Cohorts = l.Cohorts[:n-1]
+	}
 	o := Outlook{Conversion: 1, Lag: l.Lag}
 	young := longestWatch
 	if o.Lag > 0 {

@@ -183,6 +183,20 @@ func TestOutlook(t *testing.T) {
 	}
 }
 
+// A store that another with a slower clock has taken over from: those who were let
+// in before seem to come from the future, and who of them never came is not waited
+// for until then.
+func TestShareOutAfterAClockThatSteppedBack(t *testing.T) {
+	for _, step := range []time.Duration{time.Minute, time.Hour} {
+		l := steadyLine(200, 0.5)
+		l.At = l.At.Add(-step)
+		r := ShareOut(pools(100), map[string]LineState{"a": l})
+		if rate := r.Lines["a"].Rate; rate < 100 {
+			t.Errorf("%s back: %g/s, %g in the pipe", step, rate, r.InPipe)
+		}
+	}
+}
+
 // A visitor who comes after minutes moves the lag, and not the target.
 func TestOutlookOfAStraggler(t *testing.T) {
 	l := steadyLine(8, 1)
