@@ -93,6 +93,41 @@ func TestCohortsAreBounded(t *testing.T) {
 	}
 }
 
+// After a fail-over to a slower clock the cohorts of before are in the future: they
+// give way first, or none of the present would stay.
+func TestCohortsOfTheFutureGiveWayFirst(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), dial(t)
+	id := newLine(t, client)
+	line, err := redisqueue.New(client, id, queue.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := line.Enter(ctx, "v", nil); err != nil {
+		t.Fatal(err)
+	}
+	lately := time.Now().Unix() - 3
+	for i := range int64(queue.MaxCohorts) {
+		second := lately + 1000 + i
+		if i == 0 {
+			second = lately
+		}
+		if err := client.HSet(ctx, redisqueue.Key(id, "cohorts"), second, "3:1").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := line.Admit(ctx, 1000, queue.LimitedByCapacity); err != nil || len(b.Admitted) != 1 {
+		t.Fatal(b, err)
+	}
+	s, err := line.Snapshot(ctx)
+	if err != nil || len(s.Cohorts) != queue.MaxCohorts {
+		t.Fatalf("%d cohorts, %v; want %d", len(s.Cohorts), err, queue.MaxCohorts)
+	}
+	if s.Cohorts[0].Second != lately || s.Cohorts[1].Admitted != 1 {
+		t.Fatalf("%+v", s.Cohorts[:2])
+	}
+}
+
 // crowd is a line with n waiting and its cap reached, so that it has a rate and
 // admits nobody.
 func crowd(t *testing.T, n int, opts queue.Options) (line *redisqueue.Line, id string, subjects []string, rate func(float64)) {

@@ -100,17 +100,20 @@ local function give_up(id, subject, ttl_s)
 end
 
 -- Counts into the cohort of the second of at (ms). One that is forgotten stays so.
+-- The one farthest from a new one gives way to it: the oldest, or after a fail-over
+-- to a slower clock those that are in the future now.
 -- O(1), and O(cohorts) when a new one begins.
 local function count_cohort(at, let_in, came)
   local second = int(math.floor(at / 1000))
   local have = redis.call('HGET', cohorts, second)
   if not have and let_in == 0 then return end
   if not have and redis.call('HLEN', cohorts) >= MAX_COHORTS then
-    local oldest
+    local farthest, distance = nil, -1
     for _, key in ipairs(redis.call('HKEYS', cohorts)) do
-      if not oldest or tonumber(key) < tonumber(oldest) then oldest = key end
+      local apart = math.abs(tonumber(key) - tonumber(second))
+      if apart > distance then farthest, distance = key, apart end
     end
-    redis.call('HDEL', cohorts, oldest)
+    redis.call('HDEL', cohorts, farthest)
   end
   local before, arrived = string.match(have or '0:0', '^(%d+):(%d+)$')
   redis.call('HSET', cohorts, second, int(tonumber(before) + let_in) .. ':' .. int(tonumber(arrived) + came))
