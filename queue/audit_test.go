@@ -56,6 +56,15 @@ func TestAuditOfAnHonestLine(t *testing.T) {
 	}
 }
 
+// Two of a million drawn places are equal now and then; the seed proves them.
+func TestAuditOfEqualDrawnPlaces(t *testing.T) {
+	var a audit
+	a.checkDoubles([]Record{{TicketID: "one", Place: MaxDrawn}, {TicketID: "two", Place: MaxDrawn}})
+	if len(a.findings) != 0 {
+		t.Errorf("%+v", a.findings)
+	}
+}
+
 func TestAuditFindsWhatWasTamperedWith(t *testing.T) {
 	// Of a sale of 200 early and 200 late, sorted by place: what was done to it,
 	// and a part of the one sentence that must be said of it.

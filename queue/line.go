@@ -69,8 +69,8 @@ func (s State) Live() bool { return s == Scheduled || s == Waiting || s == Admit
 // that anybody was told ([Told]) plus Options.RecoveryHold has passed since, at
 // most [MaxHold]: every client raises that end to what it told itself. A store
 // loses its memory once per incarnation, or once more after a restart, however many
-// old tickets follow. A
-// process that never knew the line and finds none creates it, open at once.
+// old tickets follow. A process that never knew the line and finds none creates it,
+// open at once.
 type Line interface {
 	// ID is the line's name.
 	ID() string
@@ -183,7 +183,8 @@ type Line interface {
 
 	// Export lists what is recorded of every ticket of this epoch, in the order
 	// of places: those who hold something and those whose ticket has ended within
-	// its lifetime. It holds all of them in memory while it runs; the records of
+	// its lifetime. Once the end of an early ticket is forgotten, the set of those
+	// listed no longer has the hash that was sealed. It holds all of them in memory while it runs; the records of
 	// people who come and go meanwhile may be from before or after.
 	Export(ctx context.Context) ([]Record, error)
 }

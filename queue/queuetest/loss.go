@@ -95,6 +95,13 @@ func testLossProofs(t *testing.T, impl Implementation) {
 				f.Fatalf("a new place: %+v", s)
 			}
 		}, hold + time.Second},
+		{"an old ticket enters a closed line", time.Second, nil, func(f *fixture) {
+			old, past := f.longAgo("old"), f.snapshot().At.Add(-time.Second)
+			f.configure(queue.Patch{ClosesAt: ptr(&past)})
+			_, err := f.line.Enter(f.ctx, "old", &old)
+			f.wantRefused(err, queue.ErrClosed)
+			f.configure(queue.Patch{ClosesAt: ptr((*time.Time)(nil))})
+		}, hold + time.Second},
 		{"an old ticket of somebody with a place", time.Second, nil, func(f *fixture) {
 			f.enter("old", nil)
 			f.wantPosition(f.longAgo("old"), 1)

@@ -28,7 +28,8 @@ local current = redis.call('HGET', tickets, subject)
 -- forgotten, and its visitor has another place since.
 if held ~= '' and held ~= current then
   if held == shown and tonumber(ARGV[6]) < (tonumber(redis.call('HGET', meta, 'created') or '') or 0) then lose(hold) end
-  if ARGV[7] == '1' then redis.call('HSETNX', early, shown, ARGV[6]) end
+  -- Who drew and left has drawn.
+  if held == shown and ARGV[7] == '1' then redis.call('HSETNX', early, held, ARGV[6]) end
   remember_end(held, state, ticket_ttl, { place = tonumber(ARGV[8]) })
   return 0
 end

@@ -77,10 +77,10 @@ if current then
   -- Without a place it stood in a draw that another has replaced.
   if over or not admission and not place then current, admission, place = false, nil, nil end
 end
-if phase == 'closed' and entering and not admission then return { 'shut' } end
 
 local unknown, fresh = held ~= '' and held ~= current, not current and held == ''
 if unknown and held == shown and held_entered < (tonumber(line[2]) or 0) then lose(hold) end
+if phase == 'closed' and entering and not admission then return { 'shut' } end
 -- A draw that nobody knows any more is drawn from '': who was early stands in
 -- front, until somebody brings the seed.
 local seed = line[3] or ''
