@@ -2,8 +2,10 @@ package servicetest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	osexec "os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +36,7 @@ func OwnRedis(t testing.TB) string {
 			_ = server.Process.Kill()
 			_ = server.Wait()
 		}
-		if last = answers(ctx, address); last == nil {
+		if last = answers(ctx, address, server.Process.Pid); last == nil {
 			t.Cleanup(stop)
 			return "redis://" + address
 		}
@@ -54,13 +56,21 @@ func freeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// answers waits for a server that was just started.
-func answers(ctx context.Context, address string) (err error) {
+// answers waits for a server that was just started. Another that has taken its
+// address in between must not lose what it holds for it.
+func answers(ctx context.Context, address string, pid int) (err error) {
 	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
 	for range 100 {
-		if err = client.Ping(ctx).Err(); err == nil || ctx.Err() != nil {
-			return err
+		var info string
+		if info, err = client.Info(ctx, "server").Result(); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			if !strings.Contains(info, fmt.Sprintf("\nprocess_id:%d\r\n", pid)) {
+				return fmt.Errorf("at %s is another Redis", address)
+			}
+			return nil
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -45,4 +45,8 @@ func TestOwnRedisIsEmptyAndOfTheTest(t *testing.T) {
 	if one == other {
 		t.Errorf("both are %s", one)
 	}
+	// The port of one that ended may be another's by now.
+	if err := answers(t.Context(), strings.TrimPrefix(one, "redis://"), 1); err == nil {
+		t.Error("another process's Redis was taken for the test's own")
+	}
 }

@@ -75,7 +75,7 @@ func findEachOther(t *testing.T, a, b admission.Register) {
 func asGiven(t *testing.T, a, b admission.Register) {
 	given := admission.Report{Process: "host:1 \"quoted\" ümlaut", Queue: true, Orders: &admission.OrdersReport{
 		Capacity: 1234.56789, Reason: admission.ReasonMeasured, WaitTarget: 500 * time.Millisecond,
-		Throughput: 1e-9, Utilisation: 0.5, Workers: 10, Busy: 9, Backlog: 1000, Completed: 1 << 60, Refused: 3,
+		Throughput: 1e-9, Utilisation: 0.5, Workers: 10, Busy: 9, Backlog: 1000, BacklogLimit: 2000, Returning: 7, Completed: 1 << 60, Refused: 3,
 		Work: admission.Percentiles{P50: 1, P95: 2, P99: 3}, Wait: admission.Percentiles{P50: time.Hour},
 	}}
 	first := publish(t, a, given)[0]
