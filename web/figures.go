@@ -145,7 +145,7 @@ func (s *Server) lineFigures(l *line) (lineJSON, error) {
 
 		DroppedPermits: round(v.Dropped), Rate: round(v.Rate), LimitedBy: optional(string(v.LimitedBy)),
 		AdmittedPerSecond: round(v.Movement.AdmittedPerSecond), MovedPerSecond: round(v.Movement.PerSecond),
-		LagMS: v.Lag.Milliseconds(),
+		LagMS:               v.Lag.Milliseconds(),
 		EffectivePollBudget: round(s.cfg.PollBudget(l.id)),
 
 		capacityJSON: capacityJSON{Processes: []processJSON{}},
