@@ -103,6 +103,10 @@ func parseRecord(row []string) (Record, error) {
 		*at = parsed.UTC()
 	}
 	switch r.Outcome {
+	case "": // forgotten, which only a draw is not
+		if !r.drawn() {
+			errs = append(errs, errors.New("the outcome is missing"))
+		}
 	case Scheduled, Waiting, Closed, Admitted, Spent, Expired, Left, Removed:
 	default:
 		errs = append(errs, fmt.Errorf("%q is no outcome", row[4]))

@@ -16,14 +16,19 @@ func TestWriteCSV(t *testing.T) {
 	if err := WriteCSV(&b, []Record{
 		{TicketID: "a", Place: 17, EnteredAt: at, AdmittedAt: at.Add(time.Minute), FetchedAt: at.Add(2 * time.Minute), Outcome: Spent},
 		{TicketID: "b-_", Outcome: Left},
+		{TicketID: "drawn", Place: 3},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	const want = "place,entered,admitted,fetched,outcome,ticket_id\n" +
 		"17,2026-01-01T18:04:05.678Z,2026-01-01T18:05:05.678Z,2026-01-01T18:06:05.678Z,spent,a\n" +
-		",,,,left,b-_\n"
+		",,,,left,b-_\n" +
+		"3,,,,,drawn\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	if records, err := ReadCSV(strings.NewReader(want)); err != nil || len(records) != 3 {
+		t.Errorf("read back: %+v, %v", records, err)
 	}
 }
 
@@ -68,7 +73,7 @@ func TestReadCSVTellsWhereItIsWrong(t *testing.T) {
 		{"a place of no number", header + good + good + "x,,,,waiting,a\n", []string{"line 4", `"x" is no place`}},
 		{"a place below 1", header + "0,,,,waiting,a\n", []string{"line 2", `"0" is no place`}},
 		{"no time", header + "1,yesterday,,,waiting,a\n", []string{"line 2", "entered", "yesterday"}},
-		{"no outcome", header + "1,,,,,a\n", []string{"line 2", "outcome"}},
+		{"no outcome", header + "1767225600000000,,,,,a\n", []string{"line 2", "outcome"}},
 		{"an unknown outcome", header + "1,,,,bought,a\n", []string{"line 2", "bought"}},
 		{"no ticket", header + "1,,,,waiting,\n", []string{"line 2", "ticket id"}},
 		{"a quote left open", header + "1,,,,waiting,\"a\n", []string{"line 2"}},

@@ -182,10 +182,10 @@ type Line interface {
 	Restart(ctx context.Context) (epoch int64, err error)
 
 	// Export lists what is recorded of every ticket of this epoch, in the order
-	// of places: those who hold something and those whose ticket has ended within
-	// its lifetime. Once the end of an early ticket is forgotten, the set of those
-	// listed no longer has the hash that was sealed. It holds all of them in memory while it runs; the records of
-	// people who come and go meanwhile may be from before or after.
+	// of places: those who hold something, those whose ticket has ended within
+	// its lifetime, and all that took part in the draw. It holds all of them in
+	// memory while it runs; the records of people who come and go meanwhile may be
+	// from before or after.
 	Export(ctx context.Context) ([]Record, error)
 }
 
@@ -244,7 +244,8 @@ type Record struct {
 	// Place is the sort key, drawn or in µs; 0 if the store has forgotten it.
 	Place                            int64
 	EnteredAt, AdmittedAt, FetchedAt time.Time
-	// Outcome is Scheduled, Waiting, Admitted, or how the ticket ended.
+	// Outcome is Scheduled, Waiting, Admitted, or how the ticket ended; empty for a
+	// ticket of the draw whose end is forgotten.
 	Outcome State
 }
 

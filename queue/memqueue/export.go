@@ -40,6 +40,24 @@ func (l *Line) records() []queue.Record {
 	for id, e := range l.ended {
 		records = append(records, l.record(id, e))
 	}
+	return l.withForgotten(records)
+}
+
+// withForgotten adds the early tickets of which nothing is known but that they took
+// part in the draw.
+func (l *Line) withForgotten(records []queue.Record) []queue.Record {
+	if l.settings.Seed == "" || len(l.early) == 0 {
+		return records
+	}
+	known := make(map[string]bool, len(records))
+	for _, r := range records {
+		known[r.TicketID] = true
+	}
+	for id := range l.early {
+		if !known[id] {
+			records = append(records, l.record(id, ending{place: queue.DrawPlace(l.settings.Seed, id)}))
+		}
+	}
 	return records
 }
 

@@ -334,3 +334,37 @@ func (f *fixture) wantExport(want map[string]queue.Record) {
 		f.Fatalf("%d records, want %d", len(all), len(want))
 	}
 }
+
+// What became of a ticket is forgotten; that it took part in the draw is not, or
+// the records of an honest line would contradict what it has published.
+func testDrawIsRemembered(t *testing.T, impl Implementation) {
+	opts := options()
+	opts.TicketTTL = time.Second
+	f := open(t, impl, opts)
+	f.opensIn(time.Hour)
+	early := f.enterMany("early", 3)
+	f.opensIn(-time.Second)
+	if err := f.line.Seal(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	settings := f.snapshot().Settings
+	for _, ticket := range early[:2] {
+		if err := f.line.Leave(f.ctx, ticket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.until("forgotten", func() bool {
+		f.batch(0)
+		return f.find(early[0]).Outcome != queue.Left
+	})
+	for i, outcome := range []queue.State{"", "", queue.Waiting} {
+		r := f.find(early[i])
+		if r.Place != queue.DrawPlace(settings.Seed, r.TicketID) || !r.EnteredAt.Equal(early[i].EnteredAt) || r.Outcome != outcome {
+			t.Errorf("%+v, want place and time of the draw and the outcome %q", r, outcome)
+		}
+	}
+	draw := queue.Draw{SeedSHA256: queue.HashSeed(settings.Seed), Seed: settings.Seed, TicketsSHA256: settings.TicketsSHA256}
+	if found := queue.Audit(f.export(), draw); len(found) > 0 {
+		t.Errorf("an honest draw: %+v", found)
+	}
+}

@@ -70,6 +70,7 @@ func Run(t *testing.T, impl Implementation) {
 		{"the caller's reason", testWhy},
 		{"who gives up", testLeft},
 		{"export", testExport},
+		{"a draw is never forgotten", testDrawIsRemembered},
 		{"a loss holds admission", testLoss},
 		{"what proves a loss", testLossProofs},
 		{"a restart during the hold", testRestartInHold},

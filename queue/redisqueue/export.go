@@ -45,10 +45,11 @@ func (l *Line) Export(ctx context.Context) ([]queue.Record, error) {
 	}
 	err = l.scan(ctx, l.keys.early, func(pairs []string) error {
 		for i := 0; i+1 < len(pairs); i += 2 {
-			// A place can be forgotten; the draw cannot.
+			// A place can be forgotten, and how a ticket ended; the draw cannot. Before
+			// the opening who is not recorded yet has only just come.
 			r, ok := records[pairs[i]]
-			if ok && s.Settings.Seed != "" {
-				r.Place, r.EnteredAt = queue.DrawPlace(s.Settings.Seed, pairs[i]), instant(pairs[i+1])
+			if s.Settings.Seed != "" && (ok || waits != queue.Scheduled) {
+				r.TicketID, r.Place, r.EnteredAt = pairs[i], queue.DrawPlace(s.Settings.Seed, pairs[i]), instant(pairs[i+1])
 				records[pairs[i]] = r
 			}
 		}
