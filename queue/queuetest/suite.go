@@ -57,7 +57,6 @@ func Run(t *testing.T, impl Implementation) {
 		{"the draw is restored by its tickets", testDrawReturns},
 		{"away and back", testAway},
 		{"who is told more is waited for longer", testAwayAsTold},
-		{"who is told more is waited for longer", testAwayAsTold},
 		{"away and back by subject", testAwayBySubject},
 		{"many away and back", testAwayModel},
 		{"the zone near the head", testZone},

@@ -275,3 +275,37 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 }
+
+// After a fail-over to a slower clock all that was noted is in the future: the
+// silent are found all the same, and seen does not grow until that clock has caught
+// up.
+func TestSweepAfterSlowerClock(t *testing.T) {
+	t.Parallel()
+	opts := queue.DefaultOptions()
+	opts.Grace, opts.Told = 300*time.Millisecond, &queue.Told{}
+	line, id, subjects, rate := crowd(t, queue.MinZone+10, opts)
+	rate(1)
+	client, ctx := dial(t), t.Context()
+	sweep(t, line, subjects)
+	meta, seen := redisqueue.Keys(id)[0], redisqueue.Key(id, "seen")
+	for _, field := range []string{"swept_at", "marked_at", "listening", "told_at"} {
+		if err := client.HIncrBy(ctx, meta, field, time.Hour.Milliseconds()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, subject := range subjects {
+		if err := client.ZIncrBy(ctx, seen, float64(time.Hour.Milliseconds()), subject).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for away, start := int64(0), time.Now(); away < queue.MinZone; time.Sleep(50 * time.Millisecond) {
+		if s := sweep(t, line, nil); s.Away > 0 && time.Since(start) < opts.Grace {
+			t.Fatalf("away after %s: %+v", time.Since(start), s)
+		} else if away += s.Away; time.Since(start) > 5*time.Second {
+			t.Fatalf("%d are away", away)
+		}
+	}
+	if n := client.ZCard(ctx, seen).Val(); n > 10 {
+		t.Fatalf("%d seen, of nobody but those who came near the head since", n)
+	}
+}

@@ -14,6 +14,14 @@ local line = redis.call('HMGET', meta, 'epoch', 'told_ms', 'told_at', 'swept_at'
   'rate', 'paused', 'opens_at', 'closes_at', 'hold_until', 'head')
 if not line[1] then return NOT_OPEN end
 
+-- After a fail-over to a slower clock: what was noted by the other one says nothing
+-- until this one has caught up. Less than that passes by itself.
+local UNSWEPT = 5000 -- ms; after that long without a sweep nobody has listened
+if (tonumber(line[4]) or 0) - now_ms > UNSWEPT then
+  redis.call('UNLINK', seen)
+  for i = 3, 6 do line[i] = false end
+end
+
 -- How many are given up at most: a script stops all of Redis while it runs, and
 -- the rest has time until the next.
 local MOST = 1000
@@ -42,7 +50,7 @@ if ARGV[7] == '1' then return { zone, 0, 0 } end
 -- Since when whoever speaks would have been heard, and had a reason to speak.
 local listening = tonumber(line[6]) or now_ms
 if line[9] == '1' or phase_of(line[10], line[11]) ~= 'open' or now_ms < (tonumber(line[12] or '') or 0)
-  or now_ms - (tonumber(line[4]) or 0) > 5000 then
+  or now_ms - (tonumber(line[4]) or 0) > UNSWEPT then
   listening = now_ms
 end
 redis.call('HSET', meta, 'swept_at', int(now_ms), 'listening', int(listening))
