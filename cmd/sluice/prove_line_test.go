@@ -31,7 +31,7 @@ func newQuick(t *testing.T, rate float64, environ ...string) (*stage, int64) {
 // Half of those who are let in never order; the workers are busy all the same.
 func TestProveHalfNeverOrder(t *testing.T) {
 	s, product := newSteps(t)
-	s.delay(200 * time.Millisecond)
+	s.delay(400 * time.Millisecond)
 	c := s.crowd("--visitors", "9000", "--connections", "300", "--arrival", "ramp", "--over", "10s", "--order-share", "0.5",
 		"--product", fmt.Sprint(product), "--duration", "110s")
 	time.Sleep(40 * time.Second) // settled: the conversion is learnt from cohorts that are complete
@@ -72,7 +72,7 @@ func (s *stage) busySeconds() (sum float64) {
 // Ten thousand, of whom three in ten close the tab and a third of those return.
 func TestProveCrowd(t *testing.T) {
 	s, product := newSteps(t)
-	s.delay(350 * time.Millisecond)
+	s.delay(700 * time.Millisecond)
 	report := s.crowd("--visitors", "10000", "--connections", "1000", "--arrival", "constant", "--over", "120s",
 		"--close-share", "0.3", "--return-share", "0.33", "--return-after", "20s", "--product", fmt.Sprint(product)).wait(12 * time.Minute)
 	t.Logf("fetch %v estimate %v", report["fetch"], report["estimate"])
@@ -119,7 +119,7 @@ func (s *stage) onePerToken() {
 // One of two instances is killed in the middle.
 func TestProveKill(t *testing.T) {
 	s, product := newSteps(t)
-	s.delay(100 * time.Millisecond)
+	s.delay(200 * time.Millisecond)
 	c := s.crowd("--visitors", "6000", "--connections", "500", "--arrival", "ramp", "--over", "10s", "--product", fmt.Sprint(product))
 	time.Sleep(30 * time.Second)
 	both := s.admittedPerSecond(5 * time.Second)
@@ -212,7 +212,7 @@ func TestProveOperator(t *testing.T) {
 // others.
 func TestProveWeights(t *testing.T) {
 	s, product := newSteps(t)
-	s.delay(100 * time.Millisecond)
+	s.delay(200 * time.Millisecond)
 	weights := map[string]int{"one": 1, "two": 2, "seven": 7}
 	var crowds []*crowd
 	for line, w := range weights {
