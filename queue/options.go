@@ -58,7 +58,7 @@ func DefaultOptions() Options {
 		AdmissionTTL: 3 * time.Minute,
 		TicketTTL:    12 * time.Hour,
 		KeepPlace:    30 * time.Minute,
-		Grace:        2500 * time.Millisecond,
+		Grace:        4 * time.Second,
 		RecoveryHold: 15 * time.Second,
 		Initial:      Settings{Mode: ModeNormal, Weight: 1},
 	}

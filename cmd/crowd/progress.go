@@ -11,8 +11,8 @@ import (
 // tick is the service's default time between two batches.
 const tick = 100 * time.Millisecond
 
-// progress looks at the run once a second: for the timeline, for the operator's
-// figures, and for whoever watches.
+// progress looks at the run: at the operator's figures a few times a second, and once
+// for the timeline and for whoever watches.
 type progress struct {
 	rec   *recorder
 	watch *observer
@@ -21,6 +21,7 @@ type progress struct {
 
 	timeline []moment
 	samples  []sample
+	latest   *sample // nil if there is none
 	failed   int // samples that were not to be had
 }
 
@@ -37,33 +38,47 @@ func newProgress(rec *recorder, watch *observer, quiet bool, out io.Writer) *pro
 	return p
 }
 
+// samplesPerSecond is how often the operator's figures are read: a rate is worked out
+// once a second by each instance, in its own phase, and the judge must not miss one.
+const samplesPerSecond = 4
+
 // Run looks until ctx ends.
 func (p *progress) Run(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(time.Second / samplesPerSecond)
 	defer ticker.Stop()
-	for second := 1; ; second++ {
+	for tick := 1; ; tick++ {
 		select {
 		case <-ticker.C:
-			p.look(ctx, second)
+			p.sample(ctx)
+			if tick%samplesPerSecond == 0 {
+				p.look(tick / samplesPerSecond)
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (p *progress) look(ctx context.Context, second int) {
-	m := p.rec.moment(second)
-	if p.watch.operator != nil {
-		ctx, cancel := context.WithTimeout(ctx, 900*time.Millisecond)
-		s, err := p.watch.sample(ctx)
-		cancel()
-		if err == nil {
-			m.Operator = &s
-			p.samples = append(p.samples, s)
-		} else if ctx.Err() == nil {
-			p.failed++
-		}
+// sample reads the operator's figures.
+func (p *progress) sample(ctx context.Context) {
+	p.latest = nil
+	if p.watch.operator == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, 900*time.Millisecond)
+	defer cancel()
+	s, err := p.watch.sample(ctx)
+	if err == nil {
+		p.latest = &s
+		p.samples = append(p.samples, s)
+	} else if ctx.Err() == nil {
+		p.failed++
+	}
+}
+
+func (p *progress) look(second int) {
+	m := p.rec.moment(second)
+	m.Operator = p.latest
 	if p.every > 0 && second%p.every == 0 {
 		before := moment{}
 		if len(p.timeline) >= p.every {
