@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +14,11 @@ import (
 
 // auditTime is RFC 3339 in UTC with milliseconds.
 const auditTime = "2006-01-02T15:04:05.000Z07:00"
+
+// ticketID is what a ticket can be called. Whoever is audited has written the file:
+// an id with a line break in it would pass for two in [HashTickets], and others could
+// rewrite the findings on the auditor's screen.
+var ticketID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // auditHeader is the first row of an exported line.
 var auditHeader = []string{"place", "entered", "admitted", "fetched", "outcome", "ticket_id"}
@@ -111,8 +117,8 @@ func parseRecord(row []string) (Record, error) {
 	default:
 		errs = append(errs, fmt.Errorf("%q is no outcome", row[4]))
 	}
-	if r.TicketID == "" {
-		errs = append(errs, errors.New("the ticket id is missing"))
+	if !ticketID.MatchString(r.TicketID) {
+		errs = append(errs, fmt.Errorf("%.80q is no ticket id", r.TicketID))
 	}
 	return r, errors.Join(errs...)
 }

@@ -42,7 +42,7 @@ func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		want := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Record {
 			return Record{
-				TicketID: rapid.StringMatching(`[A-Za-z0-9_-]{16}|[a-z]+[",\n ][a-z]`).Draw(t, "id"), Place: rapid.Int64Range(0, 1<<60).Draw(t, "place"),
+				TicketID: rapid.StringMatching(`[A-Za-z0-9_-]{16}`).Draw(t, "id"), Place: rapid.Int64Range(0, 1<<60).Draw(t, "place"),
 				EnteredAt: someTime.Draw(t, "entered"), AdmittedAt: someTime.Draw(t, "admitted"), FetchedAt: someTime.Draw(t, "fetched"),
 				Outcome: rapid.SampledFrom([]State{Scheduled, Waiting, Closed, Admitted, Spent, Expired, Left, Removed}).Draw(t, "outcome"),
 			}
@@ -78,7 +78,8 @@ func TestReadCSVTellsWhereItIsWrong(t *testing.T) {
 		{"no ticket", header + "1,,,,waiting,\n", []string{"line 2", "ticket id"}},
 		{"a quote left open", header + "1,,,,waiting,\"a\n", []string{"line 2"}},
 		{"several mistakes in a line", header + "x,y,,z,w,\n", []string{"line 2", `"x"`, `"y"`, `"z"`, `"w"`, "ticket id"}},
-		{"after a field of two lines", header + "1,,,,waiting,\"a\nb\"\nx,,,,waiting,a\n", []string{"line 4"}},
+		{"two tickets in one", header + "1,,,,waiting,\"a\nb\"\n", []string{"line 2", "ticket id"}},
+		{"what moves the cursor", header + "1,,,,waiting,a\x1b[2K\n", []string{"line 2", `\x1b[2K`}},
 	} {
 		got, err := ReadCSV(strings.NewReader(c.text))
 		if err == nil {

@@ -84,7 +84,8 @@ func readDraw(r io.Reader) (*queue.Draw, error) {
 	if status.Draw == nil {
 		return nil, nil
 	}
-	return (*queue.Draw)(status.Draw), nil
+	draw := (*queue.Draw)(status.Draw)
+	return draw, draw.Validate()
 }
 
 // audit prints what there is to say and fails if something is wrong. Of what was

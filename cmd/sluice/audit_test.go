@@ -36,6 +36,17 @@ func drawnLine(t *testing.T) (records []queue.Record, status string) {
 	return records, status
 }
 
+// mergedTickets hides a ticket of a draw in the id of the next: sorted and each
+// followed by a line break, the ids are the same text as before.
+func mergedTickets(records []queue.Record) []queue.Record {
+	const seed = "5e1f0c8a9be24d716f3a52cc08d94be7a163f20b7c9d5e4810f6a2b3c4d5e6f7"
+	byID := slices.SortedFunc(slices.Values(records), func(a, b queue.Record) int { return strings.Compare(a.TicketID, b.TicketID) })
+	both := byID[0]
+	both.TicketID += "\n" + byID[1].TicketID
+	both.Place, both.AdmittedAt, both.FetchedAt = queue.DrawPlace(seed, both.TicketID), time.Time{}, time.Time{}
+	return append(byID[2:], both)
+}
+
 func export(t *testing.T, records []queue.Record) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -70,11 +81,13 @@ func TestAudit(t *testing.T) {
 		"somebody was moved":      {moved, status, exitFailed, []string{"wrong: "}},
 		"somebody was taken out":  {records[1:], status, exitFailed, []string{"wrong: "}},
 		"another seed":            {records, strings.Replace(status, `"seed":"5`, `"seed":"6`, 1), exitFailed, []string{"wrong: "}},
-		"not open yet":            {nil, `{"line":"sale","draw":{"seed_sha256":"00","seed":null,"tickets_sha256":null}}`, exitOK, []string{"not checked fully"}},
+		"not open yet":            {nil, `{"line":"sale","draw":{"seed_sha256":"` + queue.HashSeed("") + `","seed":null,"tickets_sha256":null}}`, exitOK, []string{"not checked fully"}},
 		"no draw":                 {nil, `{"line":"sale"}`, exitOK, []string{"had no draw", "0 tickets: all right"}},
 		"no status of the line":   {nil, "", exitOK, []string{"not checked: that needs --status"}},
 		"a problem, not a status": {nil, `{"status":404,"code":"line_not_found"}`, exitUsage, nil},
 		"a page, not a status":    {nil, `<html>`, exitUsage, nil},
+		"no draw of ours":         {nil, `{"line":"sale","draw":{"seed_sha256":"\u001b[2Kall right"}}`, exitUsage, nil},
+		"two tickets in one":      {mergedTickets(records), status, exitUsage, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
