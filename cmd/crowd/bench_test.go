@@ -65,7 +65,7 @@ func BenchmarkRequests(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := newClient([]*url.URL{u}, "default", 1, 200, time.Second)
+	c := newClient([]*url.URL{u}, "default", 1, 200, time.Second, false)
 	b.Cleanup(c.close)
 	rec := newRecorder()
 	e := newEngine(calm(), c, rec)

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -60,7 +62,8 @@ type client struct {
 // maxBody bounds an answer: one with a token and a ticket has about 1 KiB.
 const maxBody = 64 << 10
 
-func newClient(targets []*url.URL, line string, product int64, connections int, timeout time.Duration) *client {
+func newClient(targets []*url.URL, line string, product int64, connections int, timeout time.Duration, remote bool) *client {
+	dial := dialer(timeout, remote)
 	c := &client{query: "?line=" + url.QueryEscape(line), product: product}
 	for _, u := range targets {
 		c.bases = append(c.bases, strings.TrimSuffix(u.String(), "/"))
@@ -76,7 +79,7 @@ func newClient(targets []*url.URL, line string, product int64, connections int, 
 			WriteTimeout:              timeout,
 			MaxResponseBodySize:       maxBody,
 			NoDefaultUserAgentHeader:  true,
-			Dial:                      func(addr string) (net.Conn, error) { return fasthttp.DialDualStackTimeout(addr, timeout) },
+			Dial:                      func(addr string) (net.Conn, error) { return dial.Dial("tcp", addr) },
 		})
 	}
 	return c
@@ -196,6 +199,21 @@ func address(u *url.URL) string {
 		return net.JoinHostPort(u.Hostname(), "443")
 	}
 	return net.JoinHostPort(u.Hostname(), "80")
+}
+
+// dialer connects to this machine alone, unless remote is allowed: a name can lead
+// elsewhere by the time it is dialled, and between two dials.
+func dialer(timeout time.Duration, remote bool) *net.Dialer {
+	d := &net.Dialer{Timeout: timeout}
+	if !remote {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {
+				return fmt.Errorf("%s is not this machine: only with --allow-remote", address)
+			}
+			return nil
+		}
+	}
+	return d
 }
 
 // parseTarget checks a base URL; unless remote is allowed every address of its

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,7 +39,7 @@ func TestClientSpeaksTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient([]*url.URL{u}, "side", 7, 2, time.Second)
+	c := newClient([]*url.URL{u}, "side", 7, 2, time.Second, false)
 	t.Cleanup(c.close)
 
 	if a, err := c.enter(0, ""); err != nil || a.Status != 201 || a.Ticket != "a.b.c" || a.Token != "d.e.f" || a.UsableIn != 840 || a.ExpiresIn != 180_000 {
@@ -125,5 +126,42 @@ func TestOnlyThisMachineUnlessToldOtherwise(t *testing.T) {
 	}
 	if _, err := parseTarget(t.Context(), "http://192.0.2.1:8080", true); err != nil {
 		t.Error(err)
+	}
+}
+
+// A name that was this machine when it was checked may be another one later.
+func TestDialsThisMachineAlone(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	conn, err := dialer(time.Second, false).Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	elsewhere, err := url.Parse("http://192.0.2.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient([]*url.URL{elsewhere}, "default", 1, 1, time.Second, false)
+	defer c.close()
+	if _, err := c.enter(0, ""); err == nil || !strings.Contains(err.Error(), "--allow-remote") {
+		t.Errorf("a visitor: %v", err)
+	}
+	o := newObserver(elsewhere, nil, "", "default", false)
+	defer o.close()
+	if _, err := o.status(t.Context()); err == nil || !strings.Contains(err.Error(), "--allow-remote") {
+		t.Errorf("the observer: %v", err)
 	}
 }

@@ -285,7 +285,7 @@ func TestASeedThatWasNotAnnouncedIsNoSeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newObserver(u, nil, "", "default")
+		return newObserver(u, nil, "", "default", false)
 	}
 	const hash = "60e05bd1b195af2f94112fa7197a5c88289058840ce7c6df9693756bc6250f55" // of 64 zeros
 	zeros := strings.Repeat("0", 64)

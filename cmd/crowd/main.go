@@ -165,7 +165,7 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.Targets = len(targets)
-	watch := newObserver(targets[0], operator, o.token, o.line)
+	watch := newObserver(targets[0], operator, o.token, o.line, o.remote)
 	defer watch.close()
 	if o.Arrival == arriveEarly {
 		s, err := watch.status(ctx)
@@ -176,7 +176,7 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 			return fmt.Errorf("--arrival early needs a line that has not opened; it is %s", s.State)
 		}
 	}
-	c := newClient(targets, o.line, o.product, o.Connections, o.timeout)
+	c := newClient(targets, o.line, o.product, o.Connections, o.timeout, o.remote)
 	defer c.close()
 
 	rec := newRecorder()

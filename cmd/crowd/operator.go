@@ -29,11 +29,14 @@ type observer struct {
 	line     string
 }
 
-func newObserver(public, operator *url.URL, token, line string) *observer {
+const dialTimeout = 10 * time.Second
+
+func newObserver(public, operator *url.URL, token, line string, remote bool) *observer {
 	return &observer{
 		http: &http.Client{
-			Timeout:       time.Minute,                 // an audit of a million takes a while
-			Transport:     &http.Transport{Proxy: nil}, // loopback means loopback
+			Timeout: time.Minute, // an audit of a million takes a while
+			// No proxy: loopback means loopback.
+			Transport:     &http.Transport{DialContext: dialer(dialTimeout, remote).DialContext},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		public: public, operator: operator, token: token, line: line,
