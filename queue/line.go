@@ -65,8 +65,8 @@ func (s State) Live() bool { return s == Scheduled || s == Waiting || s == Admit
 // store that has another incarnation, or none, has lost its memory; so has one
 // whose incarnation is younger than a genuine ticket it has no record of. Then
 // what was known is put back (never an older revision over a newer one; of equal
-// ones the larger hash wins) and nobody is admitted until the longest interval
-// that anybody was told ([Told]) plus Options.RecoveryHold has passed since, at
+// ones the larger hash wins, but a draw still to open that was announced before the
+// loss stands) and nobody is admitted until the longest interval that anybody was told ([Told]) plus Options.RecoveryHold has passed since, at
 // most [MaxHold]: every client raises that end to what it told itself. A store
 // loses its memory once per incarnation, or once more after a restart, however many
 // old tickets follow. A process that never knew the line and finds none creates it,

@@ -487,3 +487,32 @@ func TestAwayFromAnotherDraw(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
+
+// A draw that was announced at the birth of a line stands, also if a process that
+// never knew the line has made another one since the loss.
+func TestBornDrawIsPutBack(t *testing.T) {
+	t.Parallel()
+	client, flush := emptied(t)
+	opens := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	born := func(o *queue.Options) { o.Initial.OpensAt = &opens }
+	knowing := process(t, client, born)
+	announced := look(t, knowing).Settings.Seed
+	early := enter(t, knowing, "early")
+	for range 5 { // which of two seeds has the larger hash is chance
+		flush()
+		fresh := process(t, client, born)
+		enter(t, fresh, "fresh")
+		if s := look(t, fresh); s.Settings.Seed == announced {
+			t.Fatal("it has guessed the seed")
+		}
+		look(t, knowing)
+		if s := poll(t, fresh, early); s.State != queue.Scheduled || s.Ticket != early {
+			t.Fatalf("%+v", s)
+		}
+		for _, line := range []*redisqueue.Line{fresh, knowing} {
+			if s := look(t, line).Settings; s.Seed != announced || !s.OpensAt.Equal(opens) {
+				t.Fatalf("%+v, want the seed %s", s, announced)
+			}
+		}
+	}
+}

@@ -42,9 +42,18 @@ if fresh or epoch > tonumber(have[1]) then
 end
 if fresh then redis.call('HSET', meta, 'created', int(now_ms)) end
 if fresh or floor > tonumber(have[2]) then redis.call('HSET', meta, 'floor', int(floor)) end
-local theirs = tonumber(have[3])
-if fresh or revision > theirs or revision == theirs and settled and larger_hash() then
-  local seed = redis.call('HGET', meta, 'seed')
+
+local theirs, seed = tonumber(have[3]), redis.call('HGET', meta, 'seed')
+local equal = not fresh and revision == theirs and settled
+if equal and knew_created > 0 and knew_created ~= created then
+  -- A draw announced before the loss stands against one of the same revision that a
+  -- process which never knew the line has made since. One revision more, or that
+  -- process would weigh the two again.
+  local mine = {}
+  for i = SETTINGS, #ARGV, 2 do mine[ARGV[i]] = ARGV[i + 1] end
+  if (tonumber(mine.opens_at) or 0) > now_ms and mine.seed ~= '' and mine.seed ~= seed then revision = revision + 1 end
+end
+if fresh or revision > theirs or equal and larger_hash() then
   redis.call('HSET', meta, 'revision', int(revision), unpack(ARGV, SETTINGS))
   if redis.call('HGET', meta, 'seed') ~= seed then
     -- Who stands at a place of another draw comes back to the right one with the
