@@ -21,6 +21,9 @@ type Line struct {
 	// The store: its incarnation, when it was found to have lost its memory (0 is
 	// never), and until when nobody is admitted because of that.
 	created, lostAt, holdUntil int64 // µs; created in whole ms
+	// quiet is true of a line that goes on after a clean stop at which nobody waited:
+	// how earlier tickets ended is forgotten, and yet nothing was lost.
+	quiet bool
 	epoch                      int64
 	floor                      int64 // the last place given, µs
 	settings                   queue.Settings
@@ -126,8 +129,9 @@ func New(lineID string, opts queue.Options) (*Line, error) {
 			l.lose(now)
 		case !known.Created.IsZero():
 			// Nothing was lost: the incarnation goes on, and the tickets of before,
-			// which all have ended, prove nothing.
-			l.created = known.Created.UnixMicro()
+			// which all have ended, prove nothing. Those from before an earlier loss
+			// neither, or whoever kept one could hold the line up after each start.
+			l.created, l.quiet = known.Created.UnixMicro(), true
 		}
 	}
 	l.beginEpoch(epoch)

@@ -15,7 +15,7 @@ func (l *Line) judge(t queue.Ticket, now int64) {
 		l.lose(now)
 		l.beginEpoch(t.Epoch)
 		l.redraw(now)
-	case t.Epoch == l.epoch && t.EnteredAt.UnixMicro() < l.created && !l.recorded(t, now):
+	case !l.quiet && t.Epoch == l.epoch && t.EnteredAt.UnixMicro() < l.created && !l.recorded(t, now):
 		l.lose(now)
 	}
 }

@@ -88,6 +88,33 @@ func TestStartedAgain(t *testing.T) {
 	}
 }
 
+// Whoever keeps a ticket from before a loss cannot hold the line up after each clean
+// restart since.
+func TestOldTicketsProveNothingAfterACleanStop(t *testing.T) {
+	in(t, func(t *testing.T) {
+		opts := queue.DefaultOptions()
+		kept, err := newLine(t, opts).Enter(t.Context(), "v", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		s := snapshot(t, newLine(t, opts)) // after a crash: another incarnation
+		opts.Known = &queue.Remembered{Created: s.Created, Settings: s.Settings, Quiet: true}
+		time.Sleep(time.Minute)
+		after := newLine(t, opts)
+		if _, err := after.Standing(t.Context(), kept.Ticket); err != nil {
+			t.Fatal(err)
+		}
+		if s := snapshot(t, after); s.Recovering() || !s.Created.Equal(opts.Known.Created) {
+			t.Errorf("%+v", s)
+		}
+		kept.Ticket.Epoch = 7 // a restart that was forgotten is a loss
+		if _, err := after.Standing(t.Context(), kept.Ticket); err != nil || !snapshot(t, after).Recovering() {
+			t.Errorf("%+v, %v", snapshot(t, after), err)
+		}
+	})
+}
+
 // The seed of a line that was born with an opening time is remembered, or the
 // draw would change with a restart of the process.
 func TestBornSeedIsKept(t *testing.T) {
