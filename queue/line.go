@@ -66,11 +66,11 @@ func (s State) Live() bool { return s == Scheduled || s == Waiting || s == Admit
 // whose incarnation is younger than a genuine ticket it has no record of. Then
 // what was known is put back (never an older revision over a newer one; of equal
 // ones the larger hash wins, but a draw still to open that was announced before the
-// loss stands) and nobody is admitted until the longest interval that anybody was told ([Told]) plus Options.RecoveryHold has passed since, at
-// most [MaxHold]: every client raises that end to what it told itself. A store
-// loses its memory once per incarnation, or once more after a restart, however many
-// old tickets follow. A process that never knew the line and finds none creates it,
-// open at once.
+// loss stands) and nobody is admitted until the longest interval that anybody was
+// told ([Told]) plus Options.RecoveryHold has passed since, at most [MaxHold]: every
+// client raises that end to what it told itself. A store loses its memory once per
+// incarnation, or once more after a restart, however many old tickets follow. A
+// process that never knew the line and finds none creates it, open at once.
 type Line interface {
 	// ID is the line's name.
 	ID() string
