@@ -69,8 +69,9 @@ func (s State) Live() bool { return s == Scheduled || s == Waiting || s == Admit
 // loss stands) and nobody is admitted until the longest interval that anybody was
 // told ([Told]) plus Options.RecoveryHold has passed since, at most [MaxHold]: every
 // client raises that end to what it told itself. A store loses its memory once per
-// incarnation, or once more after a restart, however many old tickets follow. A
-// process that never knew the line and finds none creates it, open at once.
+// incarnation, or once more after a restart and when a draw is put back, however many
+// old tickets follow. A process that never knew the line and finds none creates it,
+// open at once.
 type Line interface {
 	// ID is the line's name.
 	ID() string

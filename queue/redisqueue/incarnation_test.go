@@ -477,7 +477,10 @@ func TestAwayFromAnotherDraw(t *testing.T) {
 		admitted = len(b.Admitted)
 	}
 	sweep(t, fresh, nil) // the head has passed the one who is away
-	look(t, knowing)
+	// Nobody goes in before those of the draw can have come back to it.
+	if s := look(t, knowing); hold(s) != time.Second {
+		t.Fatalf("held for %s, want 1s: %+v", hold(s), s)
+	}
 	back := time.Now()
 	for time.Since(back) < 2500*time.Millisecond {
 		if s := poll(t, fresh, first); s.State != queue.Waiting {

@@ -10,7 +10,8 @@
 --       8 1 if its settings were the line's, 0 if it was merely born with them
 --       then the settings as field, value, field, value, …
 -- Reply {created (ms), lost_at (ms, 0 if nothing was lost)}
--- O(1); O(n) when the seed of a draw with n early tickets is replaced
+-- O(1); O(n) when the seed of a draw with n early tickets is replaced and others wait
+-- behind them
 local epoch, floor, revision = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local knew, knew_created, hold = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6])
 local settled, SETTINGS = ARGV[8] == '1', 9 -- SETTINGS is where they begin
@@ -57,9 +58,19 @@ if fresh or revision > theirs or equal and larger_hash() then
   redis.call('HSET', meta, 'revision', int(revision), unpack(ARGV, SETTINGS))
   if redis.call('HGET', meta, 'seed') ~= seed then
     -- Who stands at a place of another draw comes back to the right one with the
-    -- next poll, as after a loss.
-    redis.call('ZREMRANGEBYSCORE', waiting, '-inf', MAX_DRAWN)
-    redis.call('ZREMRANGEBYSCORE', away, '-inf', MAX_DRAWN)
+    -- next poll, as after a loss: nobody who was not drawn goes in before. To take a
+    -- million out one by one stops Redis for a second.
+    local gone = redis.call('ZREMRANGEBYSCORE', away, '-inf', MAX_DRAWN)
+    if redis.call('ZCOUNT', waiting, '(' .. int(MAX_DRAWN), '+inf') == 0 then
+      gone = gone + redis.call('ZCARD', waiting)
+      redis.call('UNLINK', waiting)
+    else
+      gone = gone + redis.call('ZREMRANGEBYSCORE', waiting, '-inf', MAX_DRAWN)
+    end
+    if gone > 0 then
+      lost = true
+      redis.call('HDEL', meta, 'lost_at')
+    end
     -- Nor does it count how far the head had come in that draw, and for how long.
     redis.call('UNLINK', lapse)
     redis.call('HDEL', meta, 'head', 'passed')
