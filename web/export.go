@@ -18,8 +18,13 @@ import (
 // its way to the operator: it may be 100 MB.
 const exportTimeout = 5 * time.Minute
 
-// auditLine exports what is recorded of every ticket of the epoch.
+// auditLine exports what is recorded of every ticket of the epoch. It costs hundreds
+// of MB for a large line, so no page that the operator has open elsewhere may ask for
+// it, though it could not read the answer.
 func (s *Server) auditLine(c *fiber.Ctx) error {
+	if err := sameSite(c); err != nil {
+		return err
+	}
 	l, err := s.lineByID(c.Params("line"))
 	if err != nil {
 		return err

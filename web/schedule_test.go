@@ -226,6 +226,9 @@ func TestExport(t *testing.T) {
 			}
 		}
 		f.admin("GET", "/admin/api/lines/nosuch/audit", "").problem(404, "line_not_found")
+		for _, h := range []string{"Sec-Fetch-Site: cross-site", "Origin: http://evil.test"} {
+			f.admin("GET", "/admin/api/lines/default/audit", "", h).problem(403, "origin_refused")
+		}
 		if a := f.admin("HEAD", "/admin/api/lines/default/audit", "").want(200); a.body != "" {
 			t.Error("HEAD has a body")
 		}

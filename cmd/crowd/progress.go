@@ -22,7 +22,7 @@ type progress struct {
 	timeline []moment
 	samples  []sample
 	latest   *sample // nil if there is none
-	failed   int // samples that were not to be had
+	failed   int     // samples that were not to be had
 }
 
 func newProgress(rec *recorder, watch *observer, quiet bool, out io.Writer) *progress {

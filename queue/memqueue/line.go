@@ -23,10 +23,10 @@ type Line struct {
 	created, lostAt, holdUntil int64 // µs; created in whole ms
 	// quiet is true of a line that goes on after a clean stop at which nobody waited:
 	// how earlier tickets ended is forgotten, and yet nothing was lost.
-	quiet bool
-	epoch                      int64
-	floor                      int64 // the last place given, µs
-	settings                   queue.Settings
+	quiet    bool
+	epoch    int64
+	floor    int64 // the last place given, µs
+	settings queue.Settings
 	people
 	attendance
 	batch struct {
