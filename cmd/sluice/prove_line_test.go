@@ -271,6 +271,7 @@ func TestProveDraw(t *testing.T) {
 	s, product := newQuick(t, 200)
 	opens := time.Now().Add(40 * time.Second)
 	s.patch("default", map[string]any{"opens_at": opens.UTC().Format("2006-01-02T15:04:05.000Z")})
+	time.Sleep(time.Second) // by now the other instance knows
 	_, status := call(t, http.MethodGet, s.instances[1].public+"/queue/status", nil, "")
 	announced, _ := status["draw"].(map[string]any)
 	if announced["seed_sha256"] == nil || announced["seed"] != nil || announced["tickets_sha256"] != nil {
