@@ -171,7 +171,8 @@ func TestProveSteps(t *testing.T) {
 	s.delay(delays[0])
 
 	s.patch("default", map[string]any{"paused": true})
-	c := s.crowd("--visitors", "24000", "--connections", "400", "--arrival", "ramp", "--over", "20s", "--product", fmt.Sprint(product),
+	// Orders that wait for a worker hold a connection each; the polls need others.
+	c := s.crowd("--visitors", "24000", "--connections", "1500", "--arrival", "ramp", "--over", "20s", "--product", fmt.Sprint(product),
 		"--duration", "8m")
 	eventually(t, "a line stands", func() bool {
 		return number(s.operator(http.MethodGet, "/admin/api/lines/default", nil), "waiting") > 18000
