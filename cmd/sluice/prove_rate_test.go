@@ -117,11 +117,12 @@ func postOrder(at *process, token string, product int64) int {
 
 // second is what the instances say of themselves at one moment.
 type second struct {
-	at                               time.Time
-	rate, capacity, backlog, busy    float64
-	inPipe, target, conversion, wait float64 // wait: p95, ms, of the last 10 to 20 s
-	admitted                         float64
-	limitedBy                        string
+	at                            time.Time
+	rate, capacity, backlog, busy float64
+	inPipe, target, conversion    float64
+	half, wait                    float64 // waits for a worker, p50 and p95 of the last 10 to 20 s, ms
+	admitted                      float64
+	limitedBy                     string
 }
 
 // watch reads the figures every half second until stop is closed.
@@ -150,6 +151,7 @@ func (s *stage) watch(line string, stop <-chan struct{}) func() []second {
 				p, _ := p.(map[string]any)
 				sec.backlog += number(p, "backlog")
 				sec.busy += number(p, "busy")
+				sec.half = max(sec.half, number(p, "wait_ms", "p50"))
 				sec.wait = max(sec.wait, number(p, "wait_ms", "p95"))
 			}
 			all = append(all, sec)
@@ -219,8 +221,8 @@ func TestProveSteps(t *testing.T) {
 	measure(delays[2], slowEnd.Add(10*time.Second))
 	close(stop)
 	for _, f := range figures() {
-		t.Logf("%6.1f s: rate %6.1f capacity %6.1f busy %3.0f backlog %4.0f in pipe %6.1f of %6.1f conversion %.2f wait p95 %6.0f ms admitted %6.0f %s",
-			f.at.Sub(slowed).Seconds(), f.rate, f.capacity, f.busy, f.backlog, f.inPipe, f.target, f.conversion, f.wait, f.admitted, f.limitedBy)
+		t.Logf("%6.1f s: rate %6.1f capacity %6.1f busy %3.0f backlog %4.0f in pipe %6.1f of %6.1f conversion %.2f wait p50 %6.0f p95 %6.0f ms admitted %6.0f %s",
+			f.at.Sub(slowed).Seconds(), f.rate, f.capacity, f.busy, f.backlog, f.inPipe, f.target, f.conversion, f.half, f.wait, f.admitted, f.limitedBy)
 	}
 	report := c.wait(9 * time.Minute)
 	if outcomes, _ := report["outcomes"].(map[string]any); number(outcomes, "ordered") != 24000 {
