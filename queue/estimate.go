@@ -6,8 +6,11 @@ import (
 )
 
 const (
-	// movementMin is the least measured time an estimate is made from.
-	movementMin = 2 * time.Second
+	// movementMin is the least measured time an estimate is made from, and
+	// movementSettled the least in all, also at an earlier pace, of a line that has to
+	// find its pace: it begins with a guess and a correction.
+	movementMin     = 2 * time.Second
+	movementSettled = 10 * time.Second
 	// rangeWidth is how many standard deviations the range spans to each side:
 	// nine visitors in ten should be let in within it.
 	rangeWidth = 1.645
@@ -31,8 +34,9 @@ type Movement struct {
 	Leaving float64
 	// Spread is the standard deviation of the places the head moved in one second.
 	Spread float64
-	// Measured is how much time pace and spread rest on, at most 30 s.
-	Measured time.Duration
+	// Measured is how much time pace and spread rest on, and Observed how much was
+	// measured in all, also at an earlier pace; at most 30 s.
+	Measured, Observed time.Duration
 }
 
 // Estimate is a wait as a range.
@@ -79,10 +83,14 @@ func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 
 // Estimate says how long the visitor at position will wait if the line goes on as
 // it did ([Movement.Estimate]). ok is false also while nobody can be let in, which
-// nothing measured before says anything about: paused, not open, recovering.
+// nothing measured before says anything about: paused, not open, recovering; and in
+// the first ten seconds of a line whose pace is not an operator's.
 func (v View) Estimate(position int64) (e Estimate, ok bool) {
 	override := v.Settings.RateOverride
 	if v.Settings.Paused || v.Recovering() || v.Phase() != PhaseOpen || override != nil && *override == 0 {
+		return Estimate{}, false
+	}
+	if override == nil && v.Movement.Observed < movementSettled {
 		return Estimate{}, false
 	}
 	return v.Movement.Estimate(position)

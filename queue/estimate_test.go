@@ -101,9 +101,10 @@ func TestViewGivesNoEstimateWhileNobodyCanBeLetIn(t *testing.T) {
 		{"closed", func(v *View) { v.Settings.ClosesAt = &ago }, false},
 		{"recovering", func(v *View) { v.HoldUntil = soon }, false},
 		{"an override of nothing", func(v *View) { v.Settings.RateOverride = ptr(0.0) }, false},
+		{"not settled", func(v *View) { v.Movement.Observed = movementSettled - 1 }, false},
 		{"not measured", func(v *View) { v.Movement = Movement{} }, false},
 	} {
-		v := View{Snapshot: Snapshot{At: now}, Movement: Movement{PerSecond: 10, Measured: 10 * time.Second}}
+		v := View{Snapshot: Snapshot{At: now}, Movement: Movement{PerSecond: 10, Measured: 10 * time.Second, Observed: 10 * time.Second}}
 		c.change(&v)
 		e, ok := v.Estimate(100)
 		if ok != c.want || ok && e.Expected != 10*time.Second || !ok && e != (Estimate{}) {
@@ -383,5 +384,30 @@ func TestSoonestGoesByTheFasterOfPaceAndRate(t *testing.T) {
 	}
 	if got := (View{Snapshot: Snapshot{Rate: 50}}).Soonest(0); got != 0 {
 		t.Errorf("position 0 is reached in %s", got)
+	}
+}
+
+// A line that has just begun to move looks for its pace, unless an operator set it.
+func TestViewGivesNoEstimateUntilTheLineHasSettled(t *testing.T) {
+	r := newRoad()
+	estimate := func(override *float64) (Estimate, bool) {
+		r.snap.Settings.RateOverride = override
+		return (View{Snapshot: r.snap, Movement: r.mov}).Estimate(300)
+	}
+	// A first guess that was too high, the backlog it left, and then the true pace.
+	for _, n := range []int64{17, 26, 5, 0, 0, 1, 7, 4} {
+		r.run(time.Second, n)
+		if e, ok := estimate(nil); ok {
+			t.Fatalf("after %s at another pace every second: %+v", r.mov.Observed, e)
+		}
+	}
+	r.run(4*time.Second, 5)
+	if e, ok := estimate(nil); !ok || (e.Expected-15*time.Second).Abs() > 3*time.Second {
+		t.Errorf("once it has settled: %+v, %v", e, ok)
+	}
+	r = newRoad()
+	r.run(3*time.Second, 5)
+	if e, ok := estimate(new(20.0)); !ok || e.Expected != 15*time.Second {
+		t.Errorf("at a pace of the operator's: %+v, %v", e, ok)
 	}
 }

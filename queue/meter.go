@@ -114,6 +114,9 @@ func movement(window []bucket) Movement {
 	for _, b := range present {
 		m.Measured += b.span
 	}
+	for _, b := range window {
+		m.Observed += b.span
+	}
 	if len(present) < 2 {
 		return m
 	}
