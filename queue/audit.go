@@ -41,15 +41,21 @@ const maxEvidence = 5
 // one. What can be proven wrong:
 //
 //   - the seed is not the one whose hash was announced;
+//
 //   - a drawn place is not the one that seed and ticket id give;
+//
 //   - the early tickets are not those whose hash was published;
+//
 //   - a ticket or a place is there twice;
+//
 //   - a place that was not drawn is not of the time at which it was given.
 //
-// What can only be counted is who was let in after somebody behind them: whoever
-// was away while the head passed their place is let in when they return, and the
-// records do not say who was away. A line that was not tampered with, and whose store
-// has not lost its memory since the opening, has nothing proven against it.
+//   - more than a quarter of those let in went in out of the order of places.
+//
+// Fewer out of order can only be counted: whoever was away while the head passed
+// their place is let in when they return, and the records do not say who was away.
+// A line that was not tampered with, and whose store has not lost its memory since
+// the opening, has nothing proven against it.
 func Audit(records []Record, draw Draw) []Finding {
 	var a audit
 	a.checkDraw(records, draw)
@@ -172,22 +178,74 @@ func (a *audit) checkTimes(records []Record) {
 // before reports whether a is before b, both known.
 func before(a, b time.Time) bool { return !a.IsZero() && !b.IsZero() && a.Before(b) }
 
-// checkOrder counts those who were let in after somebody behind them. Those of one
-// batch are let in in the same millisecond.
+// maxOutOfOrder is the share of those let in from which being out of order is no
+// matter of people who were away.
+const maxOutOfOrder = 0.25
+
+// checkOrder counts those who went in out of the order of places: the fewest whose
+// leaving out would put all the others in order. Those of one batch are let in in
+// the same millisecond.
 func (a *audit) checkOrder(records []Record) {
 	in := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Place == 0 || r.AdmittedAt.IsZero() })
-	slices.SortFunc(in, func(a, b Record) int { return cmp.Compare(b.Place, a.Place) }) // from the tail
-	var overtaken []string
-	var first time.Time // of all behind
-	for _, r := range in {
-		if before(first, r.AdmittedAt) {
-			overtaken = append(overtaken, r.TicketID)
-			continue
+	slices.SortFunc(in, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Place, b.Place), a.AdmittedAt.Compare(b.AdmittedAt))
+	})
+	odd := outOfOrder(in)
+	if len(odd) == 0 {
+		return
+	}
+	one := in[odd[0]]
+	before, after := 0, 0 // of the others, from whose side of it they are
+	for i, r := range in {
+		switch {
+		case i < odd[0] && one.AdmittedAt.Before(r.AdmittedAt):
+			before++
+		case i > odd[0] && r.AdmittedAt.Before(one.AdmittedAt):
+			after++
 		}
-		first = r.AdmittedAt
 	}
-	if len(overtaken) > 0 {
-		a.note("%d of %d who were let in came after somebody behind them, for example %s; that is right for those who were away when "+
-			"their turn came, and around a loss of the store", len(overtaken), len(in), overtaken[0])
+	text := fmt.Sprintf("%d of %d who were let in went in out of the order of places, for example %s: before %d who were ahead, after %d behind",
+		len(odd), len(in), one.TicketID, before, after)
+	if float64(len(odd)) > maxOutOfOrder*float64(len(in)) && len(odd) > 1 {
+		a.wrong("%s; so many cannot all have been away", text)
+		return
 	}
+	a.note("%s; that is right for those who were away when their turn came, and around a loss of the store", text)
+}
+
+// outOfOrder are the indices, in place order, of all that are not in a longest run of
+// rising admission times (patience sorting, O(n log n)).
+func outOfOrder(in []Record) []int {
+	var tails []int // tails[k] ends the best run of length k+1
+	previous := make([]int, len(in))
+	for i, r := range in {
+		k, _ := slices.BinarySearchFunc(tails, r.AdmittedAt, func(j int, at time.Time) int {
+			if in[j].AdmittedAt.After(at) {
+				return 1
+			}
+			return -1
+		})
+		previous[i] = -1
+		if k > 0 {
+			previous[i] = tails[k-1]
+		}
+		if k == len(tails) {
+			tails = append(tails, i)
+		} else {
+			tails[k] = i
+		}
+	}
+	inOrder := make([]bool, len(in))
+	if len(tails) > 0 {
+		for i := tails[len(tails)-1]; i >= 0; i = previous[i] {
+			inOrder[i] = true
+		}
+	}
+	var odd []int
+	for i := range in {
+		if !inOrder[i] {
+			odd = append(odd, i)
+		}
+	}
+	return odd
 }

@@ -110,12 +110,19 @@ func TestAuditFindsWhatWasTamperedWith(t *testing.T) {
 			r[300].AdmittedAt = r[0].AdmittedAt
 			r[300].FetchedAt = r[300].AdmittedAt
 			return r
-		}, true, "290 of 320 who were let in came after somebody behind them"},
+		}, true, "1 of 320 who were let in went in out of the order of places, for example "},
+		{"the tail first", func(r []Record, _ *Draw) []Record {
+			for i, j := 0, 319; i < j; i, j = i+1, j-1 {
+				r[i].AdmittedAt, r[j].AdmittedAt = r[j].AdmittedAt, r[i].AdmittedAt
+				r[i].FetchedAt, r[j].FetchedAt = time.Time{}, time.Time{}
+			}
+			return r
+		}, false, "so many cannot all have been away"},
 		{"somebody let in late", func(r []Record, _ *Draw) []Record {
 			r[100].AdmittedAt = r[310].AdmittedAt.Add(time.Minute)
 			r[100].FetchedAt = time.Time{}
 			return r
-		}, true, "1 of 320 who were let in came after"},
+		}, true, "1 of 320 who were let in went in out of the order of places"},
 		{"let in before entering", func(r []Record, _ *Draw) []Record {
 			r[0].EnteredAt = r[0].AdmittedAt.Add(time.Millisecond)
 			return r
@@ -167,4 +174,17 @@ func TestAuditIsShort(t *testing.T) {
 	if len(got) != maxEvidence+1 || !strings.Contains(got[maxEvidence].Text, "295 times more") {
 		t.Errorf("%d findings: %+v", len(got), got)
 	}
+}
+
+// It is named who jumped, and not those who were jumped over.
+func TestAuditNamesTheOneOutOfOrder(t *testing.T) {
+	records, draw := sale(80, 320)
+	records[300].AdmittedAt, records[300].FetchedAt = records[0].AdmittedAt, time.Time{}
+	want := records[300].TicketID + ": before "
+	for _, f := range Audit(records, draw) {
+		if strings.Contains(f.Text, want) {
+			return
+		}
+	}
+	t.Errorf("%q is in no finding", want)
 }

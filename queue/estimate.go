@@ -86,23 +86,25 @@ func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 // nothing measured before says anything about: paused, not open, recovering; and in
 // the first ten seconds of a line whose pace is not an operator's.
 func (v View) Estimate(position int64) (e Estimate, ok bool) {
-	override := v.Settings.RateOverride
-	if v.Settings.Paused || v.Recovering() || v.Phase() != PhaseOpen || override != nil && *override == 0 {
-		return Estimate{}, false
-	}
-	if override == nil && v.Movement.Observed < movementSettled {
+	if v.standsStill() || v.Settings.RateOverride == nil && v.Movement.Observed < movementSettled {
 		return Estimate{}, false
 	}
 	return v.Movement.Estimate(position)
 }
 
+// standsStill reports whether nobody is let in whatever could be.
+func (v View) standsStill() bool {
+	override := v.Settings.RateOverride
+	return v.Settings.Paused || v.Recovering() || v.Phase() != PhaseOpen || override != nil && *override == 0
+}
+
 // Soonest is how soon the visitor at position could be let in: as fast as the head
 // has moved, or as the rate of the last batch would move it, whichever is more. An
 // estimate is honest about the past; who must not miss their turn goes by this. 0 if
-// nothing is known.
+// nothing is known, or nobody is let in.
 func (v View) Soonest(position int64) time.Duration {
 	pace := max(v.Movement.PerSecond, v.Rate)
-	if position < 1 || !(pace > 0) {
+	if position < 1 || !(pace > 0) || v.standsStill() {
 		return 0
 	}
 	return seconds(float64(position) / pace)

@@ -88,6 +88,7 @@ func (w *Watch) Refresh(ctx context.Context) error {
 		return fmt.Errorf("queue: reading line %q: %w", w.line.ID(), err)
 	}
 	w.clock.observe(sent, received, s.At)
+	w.noteLoss(s)
 	w.view.Store(&View{Snapshot: s, Movement: w.meter.observe(s)})
 	w.read.Store(&received)
 	w.note(nil)
@@ -109,6 +110,17 @@ func (w *Watch) Age() time.Duration { return time.Since(*w.read.Load()) }
 // Now is the store's time, from this process's monotonic clock and the offset
 // learnt from the readings; before the first one it is the local time.
 func (w *Watch) Now() time.Time { return w.clock.now() }
+
+// noteLoss logs that a loss began to hold the line, and that the hold is over.
+func (w *Watch) noteLoss(s Snapshot) {
+	last, _ := w.View() // the zero view before the first is of no hold
+	switch held := last.HoldUntil.After(last.At); {
+	case s.Recovering() && !held:
+		w.log.Warn("the line's store has lost its memory; nobody is let in until everybody could have come back", "until", s.HoldUntil)
+	case !s.Recovering() && held:
+		w.log.Info("the hold after the loss is over")
+	}
+}
 
 func (w *Watch) note(err error) {
 	w.outage.Note(w.log, err, "the line's store does not answer; the last view stands", "the line's store answers again")

@@ -235,3 +235,34 @@ func TestWatchStopsQuietlyInTheMiddleOfAReading(t *testing.T) {
 		t.Errorf("a stop was logged as an outage:\n%s", logged)
 	}
 }
+
+// A loss is logged once, and once that it is over.
+func TestWatchLogsALoss(t *testing.T) {
+	watched(t, func(t *testing.T, l *readLine, w *Watch, logged *bytes.Buffer) {
+		lost := time.Now().Add(storeAhead)
+		l.answer(func(ctx context.Context) (Snapshot, error) {
+			s, err := up(7)(ctx)
+			s.HoldUntil = lost.Add(20 * time.Second)
+			return s, err
+		})
+		for _, c := range []struct {
+			after time.Duration
+			want  []string
+		}{
+			{10 * time.Second, []string{"lost its memory"}},
+			{20 * time.Second, []string{"lost its memory", "is over"}},
+		} {
+			time.Sleep(c.after)
+			synctest.Wait()
+			lines := strings.Split(strings.TrimSpace(logged.String()), "\n")
+			if len(lines) != len(c.want) {
+				t.Fatalf("after %s: %d lines logged, want %d:\n%s", c.after, len(lines), len(c.want), logged)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("%q is not in %q", want, lines[i])
+				}
+			}
+		}
+	})
+}

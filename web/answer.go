@@ -101,8 +101,8 @@ func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Stand
 
 // reason is why nothing moves, or why waiting may be in vain; empty without one.
 func reason(view queue.View) string {
-	switch {
-	case view.Settings.Paused:
+	switch override := view.Settings.RateOverride; {
+	case view.Settings.Paused, override != nil && *override == 0:
 		return "paused"
 	case view.Recovering():
 		return "degraded"

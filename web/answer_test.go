@@ -53,7 +53,10 @@ func TestTheAnswerSaysWhyNothingMoves(t *testing.T) {
 		}
 		f.public("GET", "/queue/position", "", ticketHeader(ticket)).golden("position_paused")
 		f.public("GET", "/queue/status", "").golden("status_paused")
-		if got := say(`{"paused":null,"sold_out":true,"message":null}`); got.Reason != "sold_out" || got.Message != "" {
+		if got := say(`{"paused":null,"rate_override":0,"message":null}`); got.Reason != "paused" {
+			t.Errorf("a rate of nothing: %+v", got)
+		}
+		if got := say(`{"rate_override":null,"sold_out":true}`); got.Reason != "sold_out" || got.Message != "" {
 			t.Errorf("%+v", got)
 		}
 		if got := say(`{"sold_out":false}`); got.Reason != "" {

@@ -22,7 +22,7 @@ type verdict struct {
 	// Skipped verdicts are of rules that this run gave no occasion for.
 	Skipped  bool     `json:"skipped"`
 	Note     string   `json:"note,omitempty"`
-	Evidence []string `json:"evidence,omitempty"`
+	Evidence []string `json:"evidence"`
 }
 
 // maxEvidence is how many cases are shown of each rule.
@@ -93,7 +93,7 @@ const waitedSlack = 1000
 // heard of it yet is let in once more. The service's records have to name the
 // place that the ticket says, or that the published seed gives.
 func judgeOrder(h history) verdict {
-	v := verdict{Rule: "place order kept"}
+	v := verdict{Rule: "place order kept", Evidence: []string{}}
 	all := h.admissions()
 	segment := func(at int64) int {
 		return sort.Search(len(h.losses), func(i int) bool { return h.losses[i].server > at })
@@ -153,7 +153,7 @@ func judgeOrder(h history) verdict {
 // judgeLost: whoever keeps polling ends up admitted or is told an end, a genuine
 // ticket is always known, and whoever wants to order and is let in can.
 func judgeLost(h history) verdict {
-	v := verdict{Rule: "nobody lost"}
+	v := verdict{Rule: "nobody lost", Evidence: []string{}}
 	waiting := 0
 	for _, s := range h.stays {
 		if s.id == "" {
@@ -179,7 +179,7 @@ func judgeLost(h history) verdict {
 // judgeTwice: one place and one ticket for each visitor, one order for each
 // token. A second admission with the same id is allowed: it cannot buy.
 func judgeTwice(h history) verdict {
-	v := verdict{Rule: "nobody twice"}
+	v := verdict{Rule: "nobody twice", Evidence: []string{}}
 	places := make(map[int64]int32, len(h.stays))
 	ids := make(map[string]int32, len(h.stays))
 	orders := make(map[string]int32)
@@ -229,7 +229,7 @@ const rateSlack = 2500
 // second's worth, two ticks' worth that a stall may have left, and a fraction
 // carried over; and no batch was larger than two ticks' worth.
 func judgeBatch(h history) verdict {
-	v := verdict{Rule: "batch never exceeded"}
+	v := verdict{Rule: "batch never exceeded", Evidence: []string{}}
 	if len(h.samples) == 0 {
 		return v.done(h.operator)
 	}
@@ -282,7 +282,7 @@ const lossSlack = 5 * time.Second
 // judgePositions: a position never grows, but by as many as came back to earlier
 // places in between, and while a line that was lost is rebuilt.
 func judgePositions(h history) verdict {
-	v := verdict{Rule: "positions monotone", Judged: len(h.stays)}
+	v := verdict{Rule: "positions monotone", Evidence: []string{}, Judged: len(h.stays)}
 	back := slices.Clone(h.comebacks)
 	slices.SortFunc(back, func(a, b comeback) int { return cmp.Compare(a.received, b.received) })
 	afterLoss := 0
@@ -314,7 +314,7 @@ func judgePositions(h history) verdict {
 
 // judgeTricks: what has ended gives nothing twice.
 func judgeTricks(h history) verdict {
-	v := verdict{Rule: "replays refused"}
+	v := verdict{Rule: "replays refused", Evidence: []string{}}
 	for _, t := range h.tricks {
 		if t.Unanswered {
 			continue

@@ -258,7 +258,7 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 	}
 	h.placesOfDraw(ctx, watch)
 	r := newReport(o.settings, h, rec, took, p.timeline)
-	r.Notes = notes
+	r.Notes = append([]string{}, notes...) // an empty list, not null
 	return r
 }
 

@@ -23,7 +23,7 @@ type report struct {
 	Fetch     fetchReport      `json:"fetch"`
 	Crowd     crowdReport      `json:"crowd"`
 	Verdicts  []verdict        `json:"verdicts"`
-	Notes     []string         `json:"notes,omitempty"`
+	Notes     []string         `json:"notes"`
 	Timeline  []moment         `json:"timeline"`
 }
 

@@ -22,7 +22,8 @@ func newAudit() *cobra.Command {
 			"there was one: whether the seed is the one that was announced, every early ticket\n" +
 			"has the place that seed and ticket id give, none was added or taken away after the\n" +
 			"opening, and visitors went in by their places.\n\n" +
-			"Exit code 0: all right; 1: there are findings; 2: it cannot be checked.",
+			"Exit code 0: all right; 1: there are findings; 2: it cannot be checked, also\n" +
+			"because the seed of a draw is not published yet.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if exportPath == "-" && statusPath == "-" {
@@ -113,6 +114,9 @@ func audit(w io.Writer, records []queue.Record, draw *queue.Draw, hasStatus bool
 		say("The line had no draw.")
 	case draw.Seed == "" || draw.TicketsSHA256 == "":
 		say("The draw was not checked fully: its seed or the hash of its tickets is not published yet.")
+		if wrong == 0 {
+			return &failure{exitUsage, errors.New("the draw cannot be checked with this status: take one from after the opening")}
+		}
 	}
 	if wrong > 0 {
 		return &failure{exitFailed, fmt.Errorf("%d tickets: %d wrong, %d notes", len(records), wrong, notes)}

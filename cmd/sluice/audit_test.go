@@ -81,7 +81,7 @@ func TestAudit(t *testing.T) {
 		"somebody was moved":      {moved, status, exitFailed, []string{"wrong: "}},
 		"somebody was taken out":  {records[1:], status, exitFailed, []string{"wrong: "}},
 		"another seed":            {records, strings.Replace(status, `"seed":"5`, `"seed":"6`, 1), exitFailed, []string{"wrong: "}},
-		"not open yet":            {nil, `{"line":"sale","draw":{"seed_sha256":"` + queue.HashSeed("") + `","seed":null,"tickets_sha256":null}}`, exitOK, []string{"not checked fully"}},
+		"not open yet":            {nil, `{"line":"sale","draw":{"seed_sha256":"` + queue.HashSeed("") + `","seed":null,"tickets_sha256":null}}`, exitUsage, []string{"not checked fully"}},
 		"no draw":                 {nil, `{"line":"sale"}`, exitOK, []string{"had no draw", "0 tickets: all right"}},
 		"no status of the line":   {nil, "", exitOK, []string{"not checked: that needs --status"}},
 		"a problem, not a status": {nil, `{"status":404,"code":"line_not_found"}`, exitUsage, nil},

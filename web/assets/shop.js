@@ -1,5 +1,5 @@
 import { call, lineQuery, pictureAddress, receipt, sleep, turn, turnOf, wanted } from './api.js';
-import { clock, money, number, say, t } from './texts.js';
+import { clock, money, moment, number, say, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
 const listEvery = 10_000; // ms between two looks at the stock
@@ -166,7 +166,7 @@ function showReceipt(o) {
   const pairs = make('dl', '', 'pairs');
   for (const [name, value] of [
     [t('shop.total'), money(o.total)],
-    [t('shop.placedAt'), new Date(o.created_at).toLocaleTimeString()],
+    [t('shop.placedAt'), moment(o.created_at)],
     [t('shop.order'), o.order_id],
   ]) {
     const pair = make('div');
