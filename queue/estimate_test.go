@@ -104,7 +104,7 @@ func TestViewGivesNoEstimateWhileNobodyCanBeLetIn(t *testing.T) {
 		{"not settled", func(v *View) { v.Movement.Observed = movementSettled - 1 }, false},
 		{"not measured", func(v *View) { v.Movement = Movement{} }, false},
 	} {
-		v := View{Snapshot: Snapshot{At: now}, Movement: Movement{PerSecond: 10, Measured: 10 * time.Second, Observed: 10 * time.Second}}
+		v := View{Snapshot: Snapshot{At: now}, Movement: Movement{PerSecond: 10, Measured: 10 * time.Second, Observed: movementSettled}}
 		c.change(&v)
 		e, ok := v.Estimate(100)
 		if ok != c.want || ok && e.Expected != 10*time.Second || !ok && e != (Estimate{}) {
@@ -402,7 +402,7 @@ func TestViewGivesNoEstimateUntilTheLineHasSettled(t *testing.T) {
 			t.Fatalf("after %s at another pace every second: %+v", r.mov.Observed, e)
 		}
 	}
-	r.run(4*time.Second, 5)
+	r.run(8*time.Second, 5)
 	if e, ok := estimate(nil); !ok || (e.Expected-15*time.Second).Abs() > 3*time.Second {
 		t.Errorf("once it has settled: %+v, %v", e, ok)
 	}
