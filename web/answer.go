@@ -102,7 +102,7 @@ func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Stand
 // reason is why nothing moves, or why waiting may be in vain; empty without one.
 func reason(view queue.View) string {
 	switch override := view.Settings.RateOverride; {
-	case view.Settings.Paused, override != nil && *override == 0:
+	case view.Settings.Paused, override != nil && *override == 0 && view.Settings.Mode == queue.ModeNormal:
 		return "paused"
 	case view.Recovering():
 		return "degraded"
