@@ -55,6 +55,12 @@ func (l *sweptLine) Sweep(ctx context.Context, heard []Heard) (Swept, error) {
 	return Swept{Zone: l.zone}, nil
 }
 
+func (l *sweptLine) lastTold() map[string]time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
 func (l *sweptLine) Seal(ctx context.Context) error {
 	l.mu.Lock()
 	l.seals++
@@ -146,8 +152,9 @@ func TestAttendanceTellsOnceASecond(t *testing.T) {
 		if got, n := l.last(); n != 2 || !slices.Equal(got, []string{"at the edge", "near"}) {
 			t.Errorf("round %d told of %q", n, got)
 		}
-		if want := map[string]time.Duration{"near": 2 * time.Second, "at the edge": 3 * time.Second}; !maps.Equal(l.told, want) {
-			t.Errorf("told to wait: %v, want %v", l.told, want)
+		want := map[string]time.Duration{"near": 2 * time.Second, "at the edge": 3 * time.Second}
+		if got := l.lastTold(); !maps.Equal(got, want) {
+			t.Errorf("told to wait: %v, want %v", got, want)
 		}
 		if got := told.Longest(); got != 7*time.Second {
 			t.Errorf("the longest told is %s", got)

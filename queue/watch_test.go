@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,10 +63,10 @@ func hang(ctx context.Context) (Snapshot, error) {
 }
 
 // watched runs a watch in a bubble of virtual time.
-func watched(t *testing.T, test func(t *testing.T, l *readLine, w *Watch, logged *bytes.Buffer)) {
+func watched(t *testing.T, test func(t *testing.T, l *readLine, w *Watch, logged *record)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
+		var logged record
 		l := &readLine{read: up(7)}
 		w := NewWatch(l, 250*time.Millisecond, slog.New(slog.NewTextHandler(&logged, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +97,7 @@ func TestWatchHasNoViewBeforeTheFirstReading(t *testing.T) {
 }
 
 func TestWatchReadsAtOnceAndThenAtTheInterval(t *testing.T) {
-	watched(t, func(t *testing.T, l *readLine, w *Watch, _ *bytes.Buffer) {
+	watched(t, func(t *testing.T, l *readLine, w *Watch, _ *record) {
 		time.Sleep(10 * time.Millisecond)
 		v, ok := w.View()
 		if !ok || v.Waiting != 7 {
@@ -138,7 +137,7 @@ func TestWatchMeasuresMovement(t *testing.T) {
 }
 
 func TestWatchRefreshShowsWhatWasJustChanged(t *testing.T) {
-	watched(t, func(t *testing.T, l *readLine, w *Watch, _ *bytes.Buffer) {
+	watched(t, func(t *testing.T, l *readLine, w *Watch, _ *record) {
 		time.Sleep(10 * time.Millisecond)
 		l.answer(up(99))
 		if err := w.Refresh(t.Context()); err != nil {
@@ -172,7 +171,7 @@ func TestWatchRefreshMakesItsOwnReading(t *testing.T) {
 }
 
 func TestWatchKeepsTheLastViewWhileTheStoreIsAway(t *testing.T) {
-	watched(t, func(t *testing.T, l *readLine, w *Watch, logged *bytes.Buffer) {
+	watched(t, func(t *testing.T, l *readLine, w *Watch, logged *record) {
 		time.Sleep(time.Second)
 		for _, away := range []func(context.Context) (Snapshot, error){down, hang} {
 			logged.Reset()
@@ -224,8 +223,8 @@ func TestWatchRefreshTakesAtMostASecond(t *testing.T) {
 }
 
 func TestWatchStopsQuietlyInTheMiddleOfAReading(t *testing.T) {
-	var logged *bytes.Buffer
-	watched(t, func(t *testing.T, l *readLine, w *Watch, b *bytes.Buffer) {
+	var logged *record
+	watched(t, func(t *testing.T, l *readLine, w *Watch, b *record) {
 		logged = b
 		time.Sleep(10 * time.Millisecond)
 		l.answer(hang)
@@ -238,7 +237,7 @@ func TestWatchStopsQuietlyInTheMiddleOfAReading(t *testing.T) {
 
 // A loss is logged once, and once that it is over.
 func TestWatchLogsALoss(t *testing.T) {
-	watched(t, func(t *testing.T, l *readLine, w *Watch, logged *bytes.Buffer) {
+	watched(t, func(t *testing.T, l *readLine, w *Watch, logged *record) {
 		lost := time.Now().Add(storeAhead)
 		l.answer(func(ctx context.Context) (Snapshot, error) {
 			s, err := up(7)(ctx)
