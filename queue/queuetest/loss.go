@@ -178,9 +178,9 @@ func testRestartInHold(t *testing.T, impl Implementation) {
 	opts := options()
 	opts.RecoveryHold = time.Minute
 	f := open(t, impl, opts)
-	f.snapshot()
+	before := f.snapshot().At
 	f.wantState(f.longAgo("old"), queue.Waiting)
-	f.wantHold(f.snapshot().At, opts.RecoveryHold)
+	f.wantHold(before, opts.RecoveryHold)
 	if _, err := f.line.Restart(f.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +192,9 @@ func testRestartInHold(t *testing.T, impl Implementation) {
 	f.enter("v", nil)
 	f.admit(1)
 	// What proves another loss holds once more.
-	f.wantState(f.ticket("later", f.snapshot().Epoch+1000, f.snapshot().At.UnixMicro()), queue.Waiting)
-	f.wantHold(f.snapshot().At, opts.RecoveryHold)
+	now := f.snapshot()
+	f.wantState(f.ticket("later", now.Epoch+1000, now.At.UnixMicro()), queue.Waiting)
+	f.wantHold(now.At, opts.RecoveryHold)
 }
 
 // What a process remembers comes back with it.
