@@ -42,7 +42,17 @@ func (f *fakeStore) failing() error {
 	return nil
 }
 
-func (f *fakeStore) Place(ctx context.Context, b Buyer, cart []CartItem) (Order, bool, error) {
+func (f *fakeStore) Place(ctx context.Context, group []Request) []Placed {
+	placed := make([]Placed, len(group))
+	for i, r := range group {
+		o, created, err := f.placeOne(ctx, r)
+		placed[i] = Placed{o, created, err}
+	}
+	return placed
+}
+
+func (f *fakeStore) placeOne(ctx context.Context, r Request) (Order, bool, error) {
+	b, cart := r.Buyer, r.Cart
 	f.do(func() {
 		f.places++
 		if f.placing == nil {
@@ -60,7 +70,7 @@ func (f *fakeStore) Place(ctx context.Context, b Buyer, cart []CartItem) (Order,
 		return Order{}, false, err
 	}
 	if o, ok := f.orders[b.TokenID]; ok {
-		if !o.Means(cart) {
+		if !o.Means(r) {
 			return Order{}, false, ErrTokenSpent
 		}
 		return o, false, nil

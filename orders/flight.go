@@ -24,8 +24,8 @@ type flights struct {
 // flight is one order on its way. What it came to is written before landed is
 // closed and only read after that.
 type flight struct {
-	cart   []CartItem
-	landed chan struct{}
+	request Request
+	landed  chan struct{}
 
 	order Order
 	err   error
@@ -36,24 +36,25 @@ type flight struct {
 
 // join begins a flight, which the caller must land, or finds the one to wait
 // for.
-func (fs *flights) join(token string, cart []CartItem) (f *flight, mine bool) {
+func (fs *flights) join(r Request) (f *flight, mine bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if f, ok := fs.byToken[token]; ok {
+	if f, ok := fs.byToken[r.Buyer.TokenID]; ok {
 		return f, false
 	}
 	if fs.byToken == nil {
 		fs.byToken = make(map[string]*flight)
 	}
-	f = &flight{cart: slices.Clone(cart), landed: make(chan struct{})}
-	fs.byToken[token] = f
+	r.Cart = slices.Clone(r.Cart)
+	f = &flight{request: r, landed: make(chan struct{})}
+	fs.byToken[r.Buyer.TokenID] = f
 	return f, true
 }
 
-func (fs *flights) land(token string, f *flight) {
+func (fs *flights) land(f *flight) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	delete(fs.byToken, token)
+	delete(fs.byToken, f.request.Buyer.TokenID)
 	close(f.landed)
 }
 
@@ -73,8 +74,8 @@ func (f *flight) wait(ctx context.Context, until time.Time) error {
 
 // answer is what a landed flight means for a twin. ok is false when that one
 // has to try for itself.
-func (f *flight) answer(cart []CartItem) (o Order, ok bool, err error) {
-	same := sameItems(f.cart, cart)
+func (f *flight) answer(r Request) (o Order, ok bool, err error) {
+	same := f.request.means(r)
 	switch {
 	case !f.known || f.err != nil && !same:
 		return Order{}, false, nil

@@ -25,7 +25,7 @@ func ask(ctx context.Context, wg *sync.WaitGroup, s *Service, token string, cart
 	r, start := &reply{}, time.Now()
 	wg.Go(func() {
 		var o Order
-		o, r.created, r.err = s.Place(ctx, Buyer{TokenID: token}, cart)
+		o, r.created, r.err = s.Place(ctx, Request{Buyer: Buyer{TokenID: token}, Cart: cart})
 		r.id, r.after = o.ID, time.Since(start)
 	})
 	synctest.Wait()
@@ -84,7 +84,7 @@ func TestLoopingTokenDelaysByOneOrder(t *testing.T) {
 					if i%2 == 1 {
 						cart = twoLamps
 					}
-					_, made, err := s.Place(ctx, Buyer{TokenID: "flood"}, cart)
+					_, made, err := s.Place(ctx, Request{Buyer: Buyer{TokenID: "flood"}, Cart: cart})
 					if made {
 						created.Add(1)
 					}
@@ -255,7 +255,7 @@ func TestTwinsOutliveTheFirst(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_, _, _ = s.Place(t.Context(), Buyer{TokenID: "u"}, oneLamp)
+			_, _, _ = s.Place(t.Context(), Request{Buyer: Buyer{TokenID: "u"}, Cart: oneLamp})
 		})
 		synctest.Wait()
 		same = ask(t.Context(), &wg, s, "u", oneLamp)
@@ -285,7 +285,7 @@ func TestStopRefusesTwins(t *testing.T) {
 		for who, r := range map[string]*reply{"waiting": waiting, "its twin": same, "with another cart": other, "late": late} {
 			r.check(t, who, "", false, ErrStopping, 0)
 		}
-		if _, err := s.Repeat(t.Context(), Buyer{TokenID: "w"}, oneLamp); err != nil {
+		if _, err := s.Repeat(t.Context(), Request{Buyer: Buyer{TokenID: "w"}, Cart: oneLamp}); err != nil {
 			t.Errorf("a read after the stop: %v", err)
 		}
 		stop()

@@ -85,25 +85,54 @@ func NewPool(opts PoolOptions, log *slog.Logger) (*Pool, error) {
 // before that; then the work never ran and never will. Once a worker is free
 // for it the work runs and Do returns its result, however long it takes. A
 // panic in the work is an error.
-func (p *Pool) Do(ctx context.Context, work func(context.Context) error) error {
-	return p.doUntil(ctx, time.Now().Add(p.opts.Deadline), func(ctx context.Context) (bool, error) {
-		return false, work(ctx)
-	})
+func (p *Pool) Do(ctx context.Context, do func(context.Context) error) error {
+	alone := &work{most: 1, do: func(ctx context.Context, group []unit) {
+		single := group[0].(*single)
+		single.err = do(ctx)
+	}}
+	u := &single{}
+	if err := p.submit(ctx, time.Now().Add(p.opts.Deadline), alone, u); err != nil {
+		return err
+	}
+	return u.err
 }
 
-// doUntil is Do for somebody whose wait began earlier, and whose work tells whether
-// it only repeated what was done before ([PoolStats].Repeated).
-func (p *Pool) doUntil(ctx context.Context, until time.Time, work func(context.Context) (repeat bool, err error)) error {
+// work is one kind of work that can be done for several submissions at once: for
+// orders, writing all of a group in one transaction.
+type work struct {
+	most int // units in one group
+	// do does the work of the group and notes in each unit what came of it.
+	do func(ctx context.Context, group []unit)
+}
+
+// unit is what one submission wants done.
+type unit interface {
+	// keys are what no two groups of one work may be at the same time, ascending: the
+	// products of an order, since the database would make the second wait for the first.
+	keys() []int64
+	// repeated tells, once the work is done, whether it only repeated what was done
+	// before ([PoolStats].Repeated).
+	repeated() bool
+}
+
+// single is a unit that is done alone.
+type single struct{ err error }
+
+func (*single) keys() []int64  { return nil }
+func (*single) repeated() bool { return false }
+
+// submit waits for a worker until then at most and has the unit's work done. The
+// errors are those of [Pool.Do]; a panic in the work is one too.
+func (p *Pool) submit(ctx context.Context, until time.Time, w *work, u unit) error {
 	arrived := time.Now()
 	if err := p.acquire(ctx, until); err != nil {
 		return err
 	}
 	started := time.Now()
-	repeat := false
-	defer func() { p.release(arrived, started, repeat) }()
-	return p.guarded(ctx, func(ctx context.Context) (err error) {
-		repeat, err = work(ctx)
-		return err
+	defer func() { p.release(arrived, started, u.repeated()) }()
+	return p.guarded(ctx, func(ctx context.Context) error {
+		w.do(ctx, []unit{u})
+		return nil
 	})
 }
 

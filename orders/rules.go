@@ -21,6 +21,7 @@ const (
 const (
 	maxTokenID = 128 // bytes
 	maxVisitor = 255
+	maxCode    = 64
 )
 
 func invalid(format string, args ...any) error {
@@ -48,6 +49,14 @@ func validateCart(cart []CartItem) error {
 		seen[item.ProductID] = struct{}{}
 	}
 	return nil
+}
+
+func (r Request) validate() error {
+	var coupon error
+	if len(r.Coupon) > maxCode || !utf8.ValidString(r.Coupon) {
+		coupon = invalid("the coupon code must be UTF-8 of at most %d bytes", maxCode)
+	}
+	return errors.Join(r.Buyer.validate(), validateCart(r.Cart), coupon)
 }
 
 func (b Buyer) validate() error {
@@ -97,14 +106,18 @@ func imageURL(s string) bool {
 	return false
 }
 
-// Means tells whether the cart asks for what the order is of: the same
-// quantities of the same products, in any order.
-func (o Order) Means(cart []CartItem) bool {
+// Means tells whether the request asks for what the order is of: the same
+// quantities of the same products, in any order, with the same coupon.
+func (o Order) Means(r Request) bool {
 	ordered := make([]CartItem, len(o.Items))
 	for i, item := range o.Items {
 		ordered[i] = CartItem{ProductID: item.ProductID, Quantity: item.Quantity}
 	}
-	return sameItems(ordered, cart)
+	return Request{Cart: ordered, Coupon: o.Coupon}.means(r)
+}
+
+func (r Request) means(other Request) bool {
+	return r.Coupon == other.Coupon && sameItems(r.Cart, other.Cart)
 }
 
 // sameItems compares carts that keep the rules: no product is in one twice.

@@ -35,7 +35,7 @@ func TestCartRules(t *testing.T) {
 	} {
 		b := someone
 		b.TokenID = name
-		_, _, err := s.Place(t.Context(), b, c.cart)
+		_, _, err := s.Place(t.Context(), Request{Buyer: b, Cart: c.cart})
 		if c.says == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -45,12 +45,12 @@ func TestCartRules(t *testing.T) {
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v does not say %q", name, err, c.says)
 		}
-		if _, err := s.Repeat(t.Context(), b, c.cart); !errors.Is(err, ErrInvalid) {
+		if _, err := s.Repeat(t.Context(), Request{Buyer: b, Cart: c.cart}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s, repeated: %v", name, err)
 		}
 	}
 	for _, b := range []Buyer{{}, {TokenID: strings.Repeat("x", 129)}, {TokenID: "t", Visitor: "\xff"}} {
-		if _, _, err := s.Place(t.Context(), b, oneLamp); !errors.Is(err, ErrInvalid) {
+		if _, _, err := s.Place(t.Context(), Request{Buyer: b, Cart: oneLamp}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("buyer %+v: %v", b, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -68,6 +69,7 @@ type Service struct {
 	store     Store
 	opts      Options
 	pool      *Pool
+	places    *work
 	flights   flights
 	tried     tried
 	catalog   *catalog
@@ -96,6 +98,7 @@ func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
 		arrived:   func(Buyer) {},
 		committed: func(Buyer) {},
 	}
+	s.places = &work{most: 1, do: s.place}
 	s.testDelay.set(opts.TestDelay)
 	store.SetTestDelay(opts.TestDelay)
 	return s, nil
@@ -137,70 +140,97 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Place makes the order, or finds the one that this token has made of the same
-// items; created tells which. Of all that ask with one token at the same time,
+// Place makes the order, or finds the one that this token has made and that means
+// the same; created tells which. Of all that ask with one token at the same time,
 // one is at work or in the backlog. The others wait for it, no longer than the
-// deadline in all, and share what it comes to if their cart means the same;
-// else they find the token spent, or try next if it came to nothing.
+// deadline in all, and share what it comes to if they mean the same; else they find
+// the token spent, or try next if it came to nothing.
 //
 // Errors: [ErrInvalid], [ErrOverloaded], [ErrStopping], and those of
 // [Store.Place].
-func (s *Service) Place(ctx context.Context, b Buyer, cart []CartItem) (order Order, created bool, err error) {
-	if err := errors.Join(b.validate(), validateCart(cart)); err != nil {
+func (s *Service) Place(ctx context.Context, r Request) (order Order, created bool, err error) {
+	if err := r.validate(); err != nil {
 		return Order{}, false, err
 	}
 	until := time.Now().Add(s.opts.Deadline)
 	for {
-		f, mine := s.flights.join(b.TokenID, cart)
+		f, mine := s.flights.join(r)
 		if mine {
-			return s.fly(ctx, until, f, b)
+			return s.fly(ctx, until, f)
 		}
 		if err := f.wait(ctx, until); err != nil {
 			s.pool.countRefused()
 			return Order{}, false, err
 		}
-		if order, ok, err := f.answer(cart); ok {
+		if order, ok, err := f.answer(r); ok {
 			return order, false, err
 		}
 	}
 }
 
 // fly sends an order through the pool and lands its flight.
-func (s *Service) fly(ctx context.Context, until time.Time, f *flight, b Buyer) (order Order, created bool, err error) {
-	defer s.flights.land(b.TokenID, f)
-	s.arrived(b)
-	err = s.pool.doUntil(ctx, until, func(ctx context.Context) (repeat bool, err error) {
-		repeat = s.tried.again(b.TokenID)
-		order, created, err = s.store.Place(ctx, b, f.cart)
-		return repeat && !created, err
-	})
-	if err == nil || errors.Is(err, ErrTokenSpent) {
-		s.committed(b)
+func (s *Service) fly(ctx context.Context, until time.Time, f *flight) (order Order, created bool, err error) {
+	defer s.flights.land(f)
+	s.arrived(f.request.Buyer)
+	u := &placing{request: f.request}
+	if err = s.pool.submit(ctx, until, s.places, u); err == nil {
+		order, created, err = u.Order, u.Created, u.Err
 	}
-	if err != nil {
-		order, created = Order{}, false
+	if err == nil || errors.Is(err, ErrTokenSpent) {
+		s.committed(f.request.Buyer)
 	}
 	f.order, f.err, f.known = order, err, err == nil || ctx.Err() == nil
 	return order, created, err
 }
 
+// placing is an order on its way through the pool.
+type placing struct {
+	request Request
+	tried   bool // its token has had a worker before
+	Placed
+}
+
+func (p *placing) keys() []int64 {
+	ids := make([]int64, len(p.request.Cart))
+	for i, item := range p.request.Cart {
+		ids[i] = item.ProductID
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (p *placing) repeated() bool { return p.tried && !p.Created }
+
+// place has the store write a group of orders.
+func (s *Service) place(ctx context.Context, group []unit) {
+	requests := make([]Request, len(group))
+	for i, u := range group {
+		p := u.(*placing)
+		p.tried = s.tried.again(p.request.Buyer.TokenID)
+		requests[i] = p.request
+	}
+	for i, placed := range s.store.Place(ctx, requests) {
+		group[i].(*placing).Placed = placed
+	}
+}
+
 // Repeat answers for a token that may order nothing new any more: with the
-// order it made, if the cart means the same.
+// order it made, if the request means the same.
 //
-// Errors: [ErrInvalid], [ErrTokenSpent] if the order was of other items,
-// [ErrOrderNotFound] if the token made none, [ErrDatabase].
-func (s *Service) Repeat(ctx context.Context, b Buyer, cart []CartItem) (Order, error) {
-	if err := validateCart(cart); err != nil {
+// Errors: [ErrInvalid], [ErrTokenSpent] if the order was another, [ErrOrderNotFound]
+// if the token made none, [ErrDatabase].
+func (s *Service) Repeat(ctx context.Context, r Request) (Order, error) {
+	if err := r.validate(); err != nil {
 		return Order{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
 	defer cancel()
-	order, err := s.store.ByToken(ctx, b.TokenID)
+	order, err := s.store.ByToken(ctx, r.Buyer.TokenID)
 	if err != nil {
 		return Order{}, err
 	}
-	s.committed(b)
-	if !order.Means(cart) {
+	s.committed(r.Buyer)
+	if !order.Means(r) {
 		return Order{}, ErrTokenSpent
 	}
 	return order, nil

@@ -23,24 +23,24 @@ func TestCommittedIsToldAgain(t *testing.T) {
 		return s
 	}
 	var lost []Buyer
-	if _, _, err := newService(&lost).Place(t.Context(), someone, oneLamp); err != nil || !slices.Equal(lost, []Buyer{someone}) {
+	if _, _, err := newService(&lost).Place(t.Context(), Request{Buyer: someone, Cart: oneLamp}); err != nil || !slices.Equal(lost, []Buyer{someone}) {
 		t.Fatalf("the first: told %v, %v", lost, err)
 	}
 	for name, ask := range map[string]func(*Service) error{
 		"the same again": func(s *Service) error {
-			_, _, err := s.Place(t.Context(), someone, oneLamp)
+			_, _, err := s.Place(t.Context(), Request{Buyer: someone, Cart: oneLamp})
 			return err
 		},
 		"another cart": func(s *Service) error {
-			_, _, err := s.Place(t.Context(), someone, twoLamps)
+			_, _, err := s.Place(t.Context(), Request{Buyer: someone, Cart: twoLamps})
 			return err
 		},
 		"the same, too late": func(s *Service) error {
-			_, err := s.Repeat(t.Context(), someone, oneLamp)
+			_, err := s.Repeat(t.Context(), Request{Buyer: someone, Cart: oneLamp})
 			return err
 		},
 		"another cart, too late": func(s *Service) error {
-			_, err := s.Repeat(t.Context(), someone, twoLamps)
+			_, err := s.Repeat(t.Context(), Request{Buyer: someone, Cart: twoLamps})
 			return err
 		},
 	} {
@@ -55,10 +55,10 @@ func TestCommittedIsToldAgain(t *testing.T) {
 	var told []Buyer
 	s := newService(&told)
 	another := Buyer{TokenID: "another"}
-	if _, _, err := s.Place(t.Context(), another, []CartItem{{9, 1}}); !errors.Is(err, ErrSoldOut) {
+	if _, _, err := s.Place(t.Context(), Request{Buyer: another, Cart: []CartItem{{9, 1}}}); !errors.Is(err, ErrSoldOut) {
 		t.Errorf("sold out: %v", err)
 	}
-	if _, err := s.Repeat(t.Context(), another, oneLamp); !errors.Is(err, ErrOrderNotFound) {
+	if _, err := s.Repeat(t.Context(), Request{Buyer: another, Cart: oneLamp}); !errors.Is(err, ErrOrderNotFound) {
 		t.Errorf("no order: %v", err)
 	}
 	if len(told) != 0 {
@@ -78,7 +78,9 @@ func TestArrivedIsTold(t *testing.T) {
 		var wg sync.WaitGroup
 		try := func(token string, cart []CartItem, want string) {
 			t.Helper()
-			wg.Go(func() { _, _, _ = s.Place(t.Context(), Buyer{TokenID: token, Line: "sale"}, cart) })
+			wg.Go(func() {
+				_, _, _ = s.Place(t.Context(), Request{Buyer: Buyer{TokenID: token, Line: "sale"}, Cart: cart})
+			})
 			synctest.Wait()
 			if got := strings.Join(told, ", "); got != want {
 				t.Errorf("%s: told %q, want %q", token, got, want)
@@ -94,7 +96,7 @@ func TestArrivedIsTold(t *testing.T) {
 		try("works", twoLamps, "works of sale") // spent, and told again
 		try("unlucky", []CartItem{{9, 1}}, "works of sale, unlucky of sale")
 		wg.Wait()
-		if _, err := s.Repeat(t.Context(), Buyer{TokenID: "waits"}, oneLamp); err != nil || len(told) != 2 {
+		if _, err := s.Repeat(t.Context(), Request{Buyer: Buyer{TokenID: "waits"}, Cart: oneLamp}); err != nil || len(told) != 2 {
 			t.Errorf("a repeat after the token's time: told %q, %v", told, err)
 		}
 		stop()
@@ -106,17 +108,17 @@ func TestRepeatAndOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Repeat(t.Context(), someone, oneLamp); !errors.Is(err, ErrOrderNotFound) {
+	if _, err := s.Repeat(t.Context(), Request{Buyer: someone, Cart: oneLamp}); !errors.Is(err, ErrOrderNotFound) {
 		t.Errorf("repeat of nothing: %v", err)
 	}
-	made, _, err := s.Place(t.Context(), someone, oneLamp)
+	made, _, err := s.Place(t.Context(), Request{Buyer: someone, Cart: oneLamp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := s.Repeat(t.Context(), someone, oneLamp); err != nil || o.ID != made.ID {
+	if o, err := s.Repeat(t.Context(), Request{Buyer: someone, Cart: oneLamp}); err != nil || o.ID != made.ID {
 		t.Errorf("repeat: %+v, %v", o, err)
 	}
-	if _, err := s.Repeat(t.Context(), someone, []CartItem{{1, 2}}); !errors.Is(err, ErrTokenSpent) {
+	if _, err := s.Repeat(t.Context(), Request{Buyer: someone, Cart: []CartItem{{1, 2}}}); !errors.Is(err, ErrTokenSpent) {
 		t.Errorf("another cart: %v", err)
 	}
 	if o, err := s.Order(t.Context(), someone, made.ID); err != nil || o.ID != made.ID {
@@ -136,13 +138,13 @@ func TestReadsDoNotWaitForSlowOrders(t *testing.T) {
 		s, stop := running(t, f, func(o *Options) { o.Workers = 1 })
 		done := make(chan error, 1)
 		go func() {
-			_, _, err := s.Place(t.Context(), someone, oneLamp)
+			_, _, err := s.Place(t.Context(), Request{Buyer: someone, Cart: oneLamp})
 			done <- err
 		}()
 		synctest.Wait()
 		start := time.Now()
 		_, errOrder := s.Order(t.Context(), someone, "none")
-		_, errRepeat := s.Repeat(t.Context(), someone, oneLamp)
+		_, errRepeat := s.Repeat(t.Context(), Request{Buyer: someone, Cart: oneLamp})
 		_, errProducts := s.Products()
 		if !errors.Is(errOrder, ErrOrderNotFound) || !errors.Is(errRepeat, ErrOrderNotFound) || errProducts != nil || time.Since(start) != 0 {
 			t.Errorf("%v, %v, %v after %v", errOrder, errRepeat, errProducts, time.Since(start))

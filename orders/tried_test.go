@@ -15,7 +15,7 @@ func TestRepetitionsAreToldApart(t *testing.T) {
 		f := &fakeStore{takes: work, soldOut: map[int64]bool{9: true}}
 		s, stop := running(t, f, func(o *Options) { o.Workers = 1 })
 		place := func(token string, product int64) {
-			_, _, _ = s.Place(t.Context(), Buyer{TokenID: token}, []CartItem{{product, 1}})
+			_, _, _ = s.Place(t.Context(), Request{Buyer: Buyer{TokenID: token}, Cart: []CartItem{{product, 1}}})
 		}
 		check := func(what string, completed, repeated int64) {
 			t.Helper()

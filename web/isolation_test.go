@@ -22,9 +22,15 @@ type slowStore struct {
 	takes time.Duration
 }
 
-func (s slowStore) Place(_ context.Context, b orders.Buyer, cart []orders.CartItem) (orders.Order, bool, error) {
+func (s slowStore) Place(_ context.Context, group []orders.Request) []orders.Placed {
 	time.Sleep(s.takes)
-	return orders.Order{ID: b.TokenID, Buyer: b, State: orders.Pending, Items: make([]orders.Item, len(cart))}, true, nil
+	placed := make([]orders.Placed, len(group))
+	for i, r := range group {
+		placed[i] = orders.Placed{Created: true, Order: orders.Order{
+			ID: r.Buyer.TokenID, Buyer: r.Buyer, State: orders.Pending, Items: make([]orders.Item, len(r.Cart)),
+		}}
+	}
+	return placed
 }
 
 // The queue's latency does not depend on that of the orders. Every worker is

@@ -87,20 +87,17 @@ func (s *Server) placeOrder(c *fiber.Ctx) error {
 	if err := decode(c, &req); err != nil {
 		return err
 	}
-	if req.CouponCode != "" {
-		return errCoupon
-	}
-	cart := make([]orders.CartItem, len(req.Items))
+	request := orders.Request{Buyer: buyer, Cart: make([]orders.CartItem, len(req.Items)), Coupon: req.CouponCode}
 	for i, item := range req.Items {
-		cart[i] = orders.CartItem{ProductID: item.ProductID, Quantity: item.Quantity}
+		request.Cart[i] = orders.CartItem{ProductID: item.ProductID, Quantity: item.Quantity}
 	}
 	if followUp {
-		return s.repeatOrder(c, buyer, cart)
+		return s.repeatOrder(c, request)
 	}
 	// No deadline here: the pool bounds the wait for a worker, and what a worker
 	// has taken is always awaited, so that nobody is told less than was done. The
 	// service bounds everything else that it does in the database.
-	order, created, err := s.cfg.Orders.Place(context.Background(), buyer, cart)
+	order, created, err := s.cfg.Orders.Place(context.Background(), request)
 	if err != nil {
 		return fmt.Errorf("web: placing an order: %w", err)
 	}
@@ -113,8 +110,8 @@ func (s *Server) placeOrder(c *fiber.Ctx) error {
 
 // repeatOrder answers for a token whose time is over: the order it made, if the
 // body means the same.
-func (s *Server) repeatOrder(c *fiber.Ctx, buyer orders.Buyer, cart []orders.CartItem) error {
-	order, err := s.cfg.Orders.Repeat(context.Background(), buyer, cart)
+func (s *Server) repeatOrder(c *fiber.Ctx, r orders.Request) error {
+	order, err := s.cfg.Orders.Repeat(context.Background(), r)
 	if errors.Is(err, orders.ErrOrderNotFound) {
 		return admission.ErrTokenExpired
 	}

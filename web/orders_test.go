@@ -225,10 +225,14 @@ func (s *stubbornStore) set(fail error, gate chan struct{}) {
 	s.fail, s.gate = fail, gate
 }
 
-func (s *stubbornStore) Place(ctx context.Context, b orders.Buyer, cart []orders.CartItem) (orders.Order, bool, error) {
+func (s *stubbornStore) Place(ctx context.Context, group []orders.Request) []orders.Placed {
 	gate, fail := s.now()
 	if fail != nil {
-		return orders.Order{}, false, fail
+		placed := make([]orders.Placed, len(group))
+		for i := range placed {
+			placed[i].Err = fail
+		}
+		return placed
 	}
 	if gate != nil {
 		if s.placing != nil {
@@ -236,7 +240,7 @@ func (s *stubbornStore) Place(ctx context.Context, b orders.Buyer, cart []orders
 		}
 		<-gate
 	}
-	return s.Store.Place(ctx, b, cart)
+	return s.Store.Place(ctx, group)
 }
 
 func (s *stubbornStore) Order(ctx context.Context, id string) (orders.Order, error) {

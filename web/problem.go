@@ -34,7 +34,6 @@ var (
 	errBodyTooLarge   = errors.New("web: body too large")
 	errMediaType      = errors.New("web: unsupported media type")
 	errHeaderTooLarge = errors.New("web: header too large")
-	errCoupon         = errors.New("web: coupons are not taken yet")
 )
 
 // ErrTooManyLines is what Config.Create says when there may be no more lines.
@@ -65,13 +64,17 @@ var problems = []problem{
 	{err: admission.ErrTokenInvalid, status: 401, code: "token_invalid", detail: "The token is not valid."},
 	{err: admission.ErrTokenExpired, status: 401, code: "token_expired", detail: "The token has expired."},
 
-	{err: orders.ErrOtherLine, status: 403, code: "token_other_line", detail: "The product is sold to visitors of another line."},
+	{err: orders.ErrDeclined, status: 402, code: "payment_declined", detail: "The payment was declined. It may be tried again."},
+
+	{err: orders.ErrOtherLine, status: 403, code: "token_other_line", detail: "This is for visitors of another line."},
 	{err: orders.ErrOrderOfAnother, status: 403, code: "order_of_another", detail: "The order was made with another token."},
 	{err: errOriginRefused, status: 403, code: "origin_refused", detail: "The request comes from a place that may not make it."},
 
 	{err: errNotFound, status: 404, code: "not_found", detail: "There is nothing here."},
 	{err: errLineNotFound, status: 404, code: "line_not_found", detail: "There is no such line."},
 	{err: orders.ErrProductNotFound, status: 404, code: "product_not_found", detail: "There is no such product."},
+	{err: orders.ErrCouponNotFound, status: 404, code: "coupon_not_found", detail: "There is no such coupon."},
+	{err: orders.ErrNoProvider, status: 404, code: "not_found", detail: "Payments are not taken here."},
 	{err: orders.ErrOrderNotFound, status: 404, code: "order_not_found", detail: "There is no such order."},
 
 	{err: errMethod, status: 405, code: "method_not_allowed", detail: "The method is not allowed here."},
@@ -85,7 +88,9 @@ var problems = []problem{
 	{err: queue.ErrClosed, status: 409, code: "line_closed", detail: "The line has closed."},
 	{err: queue.ErrStarted, status: 409, code: "line_started", detail: "The line has started: its opening cannot be put off any more."},
 	{err: ErrTooManyLines, status: 409, code: "too_many_lines", detail: "There are as many lines as there may be."},
-	{err: errCoupon, status: 409, code: "coupon_invalid", detail: "The coupon code is not valid."},
+	{err: orders.ErrCouponInvalid, status: 409, code: "coupon_invalid", detail: "The coupon code is not valid. The token is still good."},
+	{err: orders.ErrCouponSpent, status: 409, code: "coupon_spent", detail: "The coupon has been used. The token is still good."},
+	{err: orders.ErrOrderState, status: 409, code: "order_state", detail: "The order is cancelled."},
 
 	{err: admission.ErrTokenTooEarly, status: 425, code: "token_too_early", detail: "The token is not usable yet.", retry: time.Second},
 

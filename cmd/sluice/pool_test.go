@@ -56,7 +56,7 @@ func TestPoolOfAServiceIsMeasured(t *testing.T) {
 	before := pool.Measure()
 	for _, token := range []string{"one", "two"} {
 		b := orders.Buyer{TokenID: token, Visitor: token, Line: "default"}
-		if _, _, err := service.Place(context.Background(), b, []orders.CartItem{{ProductID: id, Quantity: 1}}); err != nil {
+		if _, _, err := service.Place(context.Background(), orders.Request{Buyer: b, Cart: []orders.CartItem{{ProductID: id, Quantity: 1}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -36,7 +36,7 @@ func crowdForOneProduct(t *testing.T, db Database) {
 	p := addProduct(t, s[0], orders.Product{Price: 3, Stock: pieces})
 	var sold, refused atomic.Int64
 	together(buyers, func(i int) {
-		o, created, err := s[i%2].Place(t.Context(), buyer(i), cart(p, 1))
+		o, created, err := Ask(t.Context(), s[i%2], buyer(i), cart(p, 1))
 		switch {
 		case err == nil && created && o.Items[0].Quantity == 1:
 			sold.Add(1)
@@ -101,7 +101,7 @@ func crowdForMixedCarts(t *testing.T, db Database) {
 			}
 			items = append(items, orders.CartItem{ProductID: ids[at%products], Quantity: int64(1 + k%2)})
 		}
-		_, created, err := s[i%2].Place(t.Context(), buyer(i), items)
+		_, created, err := Ask(t.Context(), s[i%2], buyer(i), items)
 		switch {
 		case err == nil && created:
 			sold.Add(1)
@@ -134,7 +134,7 @@ func oneTokenManyTimes(t *testing.T, db Database) {
 	ids := make([]string, times)
 	together(times, func(i int) {
 		if i%10 == 9 { // somebody tries to buy more with the same token
-			_, made, err := s[i%2].Place(t.Context(), buyer(1), cart(p, 1, other, 1))
+			_, made, err := Ask(t.Context(), s[i%2], buyer(1), cart(p, 1, other, 1))
 			if made {
 				created.Add(1)
 			}
@@ -143,7 +143,7 @@ func oneTokenManyTimes(t *testing.T, db Database) {
 			}
 			return
 		}
-		o, made, err := s[i%2].Place(t.Context(), buyer(1), cart(p, 1))
+		o, made, err := Ask(t.Context(), s[i%2], buyer(1), cart(p, 1))
 		if made {
 			created.Add(1)
 		}
@@ -178,7 +178,7 @@ func oneTokenManyTimesWhileSellingOut(t *testing.T, db Database) {
 		p := addProduct(t, s[0], orders.Product{Stock: 1})
 		var created atomic.Int64
 		together(times, func(i int) {
-			_, made, err := s[i%2].Place(t.Context(), buyer(round), cart(p, 1))
+			_, made, err := Ask(t.Context(), s[i%2], buyer(round), cart(p, 1))
 			if err != nil {
 				t.Errorf("try %d: %v", i, err)
 			}
@@ -276,7 +276,7 @@ func cancelWhileBuying(t *testing.T, db Database) {
 			return
 		}
 		items := cart(ids[i%3], 1, ids[(i+1)%3], 1)
-		if _, created, err := s[i%2].Place(t.Context(), buyer(i), items); err != nil || !created {
+		if _, created, err := Ask(t.Context(), s[i%2], buyer(i), items); err != nil || !created {
 			t.Errorf("buyer %d: created %v, %v", i, created, err)
 		}
 	})

@@ -106,7 +106,7 @@ func summary(t testing.TB, s orders.Store) orders.Summary {
 // place expects a new order.
 func place(t testing.TB, s orders.Store, b orders.Buyer, items []orders.CartItem) orders.Order {
 	t.Helper()
-	o, created, err := s.Place(t.Context(), b, items)
+	o, created, err := Ask(t.Context(), s, b, items)
 	if err != nil || !created {
 		t.Fatalf("place %v: created %v, %v", items, created, err)
 	}
@@ -164,7 +164,7 @@ func repeatsAnOrder(t *testing.T, db Database) {
 	a := addProduct(t, s, orders.Product{Price: 5, Stock: 10})
 	b := addProduct(t, s, orders.Product{Price: 7, Stock: 10})
 	first := place(t, s, buyer(1), cart(a, 1, b, 2))
-	again, created, err := s.Place(t.Context(), buyer(1), cart(b, 2, a, 1))
+	again, created, err := Ask(t.Context(), s, buyer(1), cart(b, 2, a, 1))
 	if err != nil || created {
 		t.Fatalf("repeat: created %v, %v", created, err)
 	}
@@ -175,7 +175,7 @@ func repeatsAnOrder(t *testing.T, db Database) {
 		"more":            cart(a, 1, b, 2, b+1, 1),
 		"unknown product": cart(999, 1),
 	} {
-		if _, _, err := s.Place(t.Context(), buyer(1), other); !errors.Is(err, orders.ErrTokenSpent) {
+		if _, _, err := Ask(t.Context(), s, buyer(1), other); !errors.Is(err, orders.ErrTokenSpent) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -199,7 +199,7 @@ func refusalWritesNothing(t *testing.T, db Database) {
 		"sold out":           {cart(scarce, 3), orders.ErrSoldOut},
 		"one of several out": {cart(plenty, 1, scarce, 3), orders.ErrSoldOut},
 	} {
-		if _, created, err := s.Place(t.Context(), buyer(1), c.items); !errors.Is(err, c.want) || created {
+		if _, created, err := Ask(t.Context(), s, buyer(1), c.items); !errors.Is(err, c.want) || created {
 			t.Errorf("%s: created %v, %v", name, created, err)
 		}
 	}
@@ -221,12 +221,12 @@ func repeatIsNeverSoldOut(t *testing.T, db Database) {
 	s := db.Open(t, 2)
 	last := addProduct(t, s, orders.Product{Stock: 1})
 	first := place(t, s, buyer(1), cart(last, 1))
-	again, created, err := s.Place(t.Context(), buyer(1), cart(last, 1))
+	again, created, err := Ask(t.Context(), s, buyer(1), cart(last, 1))
 	if err != nil || created {
 		t.Fatalf("repeat with nothing left: created %v, %v", created, err)
 	}
 	same(t, again, first)
-	if _, _, err := s.Place(t.Context(), buyer(2), cart(last, 1)); !errors.Is(err, orders.ErrSoldOut) {
+	if _, _, err := Ask(t.Context(), s, buyer(2), cart(last, 1)); !errors.Is(err, orders.ErrSoldOut) {
 		t.Errorf("another buyer: %v", err)
 	}
 }
@@ -235,7 +235,7 @@ func refusalDoesNotSpendTheToken(t *testing.T, db Database) {
 	s := db.Open(t, 2)
 	none := addProduct(t, s, orders.Product{Stock: 0})
 	some := addProduct(t, s, orders.Product{Stock: 1})
-	if _, _, err := s.Place(t.Context(), buyer(1), cart(none, 1)); !errors.Is(err, orders.ErrSoldOut) {
+	if _, _, err := Ask(t.Context(), s, buyer(1), cart(none, 1)); !errors.Is(err, orders.ErrSoldOut) {
 		t.Fatalf("sold out: %v", err)
 	}
 	place(t, s, buyer(1), cart(some, 1))
@@ -297,7 +297,7 @@ func endedContext(t *testing.T, db Database) {
 	p := addProduct(t, s, orders.Product{Stock: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := s.Place(ctx, buyer(1), cart(p, 1)); !errors.Is(err, orders.ErrDatabase) || !errors.Is(err, context.Canceled) {
+	if _, _, err := Ask(ctx, s, buyer(1), cart(p, 1)); !errors.Is(err, orders.ErrDatabase) || !errors.Is(err, context.Canceled) {
 		t.Errorf("place: %v", err)
 	}
 	place(t, s, buyer(1), cart(p, 1))
@@ -329,8 +329,8 @@ func statementsDoNotGrow(t *testing.T, db Database) {
 		},
 		{
 			"repeat",
-			func() { _, _, _ = s.Place(t.Context(), buyer(1), all[:1]) },
-			func() { _, _, _ = s.Place(t.Context(), buyer(2), all) },
+			func() { _, _, _ = Ask(t.Context(), s, buyer(1), all[:1]) },
+			func() { _, _, _ = Ask(t.Context(), s, buyer(2), all) },
 		},
 		{
 			"read",
@@ -350,4 +350,10 @@ func statementsDoNotGrow(t *testing.T, db Database) {
 	if one == 0 || one != many {
 		t.Errorf("cancel: %d statements for one order, %d for several", one, many)
 	}
+}
+
+// Ask has one order placed, in a group of its own.
+func Ask(ctx context.Context, s orders.Store, b orders.Buyer, items []orders.CartItem) (o orders.Order, created bool, err error) {
+	p := s.Place(ctx, []orders.Request{{Buyer: b, Cart: items}})[0]
+	return p.Order, p.Created, p.Err
 }

@@ -17,6 +17,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"sluice/orders"
+	"sluice/orders/orderstest"
 )
 
 // The test binary runs itself as another process when childTask names what
@@ -63,7 +64,7 @@ func placeForever(s *Store, c childStore) error {
 		wg.Go(func() {
 			for n := 0; ; n++ {
 				b := orders.Buyer{TokenID: fmt.Sprintf("%s-%d-%d", c.Name, worker, n), Visitor: "v", Line: "default"}
-				o, _, err := s.Place(context.Background(), b, []orders.CartItem{{ProductID: c.Product, Quantity: 1 + int64(n%3)}})
+				o, _, err := orderstest.Ask(context.Background(), s, b, []orders.CartItem{{ProductID: c.Product, Quantity: 1 + int64(n%3)}})
 				if err == nil {
 					_, err = os.Stdout.WriteString(o.ID + "\n") // one write: a line is whole or absent
 				}

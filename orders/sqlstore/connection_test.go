@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"sluice/orders"
+	"sluice/orders/orderstest"
 )
 
 // handle is one of a store's handles, with the connections it is to have.
@@ -165,7 +166,7 @@ func TestHandlesDoNotShare(t *testing.T) {
 		_, readersAreBack := all["side"].takeAll(t)
 		_, upkeepIsBack := all["upkeep"].takeAll(t)
 		for i, wantCreated := range []bool{true, false} { // the second finds the first's
-			if _, created, err := s.Place(ctx, orders.Buyer{TokenID: "t"}, lamp); err != nil || created != wantCreated {
+			if _, created, err := orderstest.Ask(ctx, s, orders.Buyer{TokenID: "t"}, lamp); err != nil || created != wantCreated {
 				t.Errorf("place %d beside all others stuck: created %v, %v", i, created, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"sluice/orders"
+	"sluice/orders/orderstest"
 )
 
 // TestDelayTakesNoLock holds one order in its test delay and places another of
@@ -30,7 +31,7 @@ func TestDelayTakesNoLock(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, _, err := slow.Place(ctx, orders.Buyer{TokenID: "slow"}, cart)
+			_, _, err := orderstest.Ask(ctx, slow, orders.Buyer{TokenID: "slow"}, cart)
 			done <- err
 		}()
 		if !slow.dialect.oneWriter {
@@ -42,11 +43,11 @@ func TestDelayTakesNoLock(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		if _, created, err := quick.Place(t.Context(), orders.Buyer{TokenID: "quick"}, cart); err != nil || !created {
+		if _, created, err := orderstest.Ask(t.Context(), quick, orders.Buyer{TokenID: "quick"}, cart); err != nil || !created {
 			t.Errorf("beside a delayed order: created %v, %v", created, err)
 		}
 		// The same token is not held either.
-		if _, created, err := quick.Place(t.Context(), orders.Buyer{TokenID: "slow"}, cart); err != nil || !created {
+		if _, created, err := orderstest.Ask(t.Context(), quick, orders.Buyer{TokenID: "slow"}, cart); err != nil || !created {
 			t.Errorf("the delayed token: created %v, %v", created, err)
 		}
 		_, errOrder := slow.ByToken(t.Context(), "quick")
@@ -67,7 +68,7 @@ func TestDelayTakesNoLock(t *testing.T) {
 			t.Errorf("the delayed order, given up: %v", err)
 		}
 		slow.SetTestDelay(0)
-		if _, created, err := slow.Place(t.Context(), orders.Buyer{TokenID: "slow"}, cart); err != nil || created {
+		if _, created, err := orderstest.Ask(t.Context(), slow, orders.Buyer{TokenID: "slow"}, cart); err != nil || created {
 			t.Errorf("after the delay: created %v, %v", created, err)
 		}
 	})

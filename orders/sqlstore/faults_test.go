@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"sluice/orders"
+	"sluice/orders/orderstest"
 	"sluice/servicetest"
 )
 
@@ -118,7 +119,7 @@ func TestLostConnections(t *testing.T) {
 		if f != neverAnswering {
 			ctx = t.Context()
 		}
-		return s.Place(ctx, orders.Buyer{TokenID: token}, []orders.CartItem{{ProductID: product, Quantity: 1}})
+		return orderstest.Ask(ctx, s, orders.Buyer{TokenID: token}, []orders.CartItem{{ProductID: product, Quantity: 1}})
 	}
 
 	if _, created, err := place("insert", insertLost); err != nil || !created {

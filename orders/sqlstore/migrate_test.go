@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"sluice/orders"
+	"sluice/orders/orderstest"
 )
 
 // TestMigrationsGoDownAndUp runs every file in both directions, twice, and
@@ -41,7 +42,7 @@ func TestMigrationsGoDownAndUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Place(t.Context(), orders.Buyer{TokenID: "t"}, []orders.CartItem{{ProductID: id, Quantity: 1}}); err != nil {
+		if _, _, err := orderstest.Ask(t.Context(), s, orders.Buyer{TokenID: "t"}, []orders.CartItem{{ProductID: id, Quantity: 1}}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -35,7 +35,19 @@ var errTaken = errors.New("the token has its order")
 // A commit whose outcome is unknown is no acknowledgement: it is reported as
 // [orders.ErrDatabase], and the same request again finds the order if there is
 // one. The insert waits for a transaction that the server still has open.
-func (s *Store) Place(ctx context.Context, b orders.Buyer, cart []orders.CartItem) (orders.Order, bool, error) {
+func (s *Store) Place(ctx context.Context, group []orders.Request) []orders.Placed {
+	placed := make([]orders.Placed, len(group))
+	for i, r := range group {
+		placed[i].Order, placed[i].Created, placed[i].Err = s.placeOne(ctx, r)
+	}
+	return placed
+}
+
+func (s *Store) placeOne(ctx context.Context, r orders.Request) (orders.Order, bool, error) {
+	if r.Coupon != "" {
+		return orders.Order{}, false, orders.ErrCouponInvalid
+	}
+	b, cart := r.Buyer, r.Cart
 	pause := time.Duration(s.delay.Load())
 	ctx, cancel := context.WithTimeout(ctx, placeTimeout+pause)
 	defer cancel()
@@ -51,7 +63,7 @@ func (s *Store) Place(ctx context.Context, b orders.Buyer, cart []orders.CartIte
 	case err == nil:
 		return order, true, nil
 	case isRefusal(err):
-		order, err := s.instead(ctx, b, cart, err)
+		order, err := s.instead(ctx, r, err)
 		return order, false, err
 	}
 	return orders.Order{}, false, s.outward("place an order", err)
@@ -65,8 +77,8 @@ func isRefusal(err error) bool {
 // instead answers for a request that is refused: a repetition must get the
 // order its token has made, also when there is no stock any more. The token is
 // looked up after the refusal, so that an order made in between is seen.
-func (s *Store) instead(ctx context.Context, b orders.Buyer, cart []orders.CartItem, refusal error) (orders.Order, error) {
-	order, err := s.find(ctx, s.workers, "o.token_id = ?", b.TokenID)
+func (s *Store) instead(ctx context.Context, r orders.Request, refusal error) (orders.Order, error) {
+	order, err := s.find(ctx, s.workers, "o.token_id = ?", r.Buyer.TokenID)
 	switch {
 	case errors.Is(err, orders.ErrOrderNotFound) && !errors.Is(refusal, errTaken):
 		return orders.Order{}, refusal
@@ -75,7 +87,7 @@ func (s *Store) instead(ctx context.Context, b orders.Buyer, cart []orders.CartI
 		return orders.Order{}, fmt.Errorf("%w: %w", orders.ErrDatabase, refusal)
 	case err != nil:
 		return orders.Order{}, err
-	case !order.Means(cart):
+	case !order.Means(r):
 		return orders.Order{}, orders.ErrTokenSpent
 	}
 	return order, nil

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"sluice/orders"
+	"sluice/orders/orderstest"
 )
 
 // BenchmarkPlace has the given number of workers buy one hot product, one or
@@ -44,7 +45,7 @@ func benchmarkPlace(b *testing.B, s *Store, workers, items int) {
 			var err error
 			for range work {
 				if err == nil {
-					_, _, err = s.Place(b.Context(), orders.Buyer{TokenID: rand.Text(), Visitor: "v", Line: "default"}, cart)
+					_, _, err = orderstest.Ask(b.Context(), s, orders.Buyer{TokenID: rand.Text(), Visitor: "v", Line: "default"}, cart)
 				}
 			}
 			failed <- err
