@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
 	"sluice/servicetest"
@@ -70,15 +68,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{T: t, dir: dir, database: servicetest.MySQL(t)}
-	u, err := url.Parse(s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	password, _ := u.User.Password()
-	if s.db, err = sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)%s", u.User.Username(), password, u.Host, u.Path)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.db.Close() })
+	s.db = openSQL(t, s.database)
 	s.startRedis()
 	return s
 }
@@ -86,7 +76,7 @@ func newStage(t *testing.T) *stage {
 // startRedis starts a server of the test's own, which it may empty and kill.
 func (s *stage) startRedis() {
 	s.Helper()
-	port := freePort(s)
+	_, port, _ := net.SplitHostPort(freeAddress(s))
 	s.server = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", s.TempDir())
 	if err := s.server.Start(); err != nil {
 		s.Fatalf("a Redis of the test's own: %v", err)
@@ -109,17 +99,6 @@ func (s *stage) redisClient() *redis.Client {
 	client := redis.NewClient(opts)
 	s.Cleanup(func() { _ = client.Close() })
 	return client
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // start starts one more instance; environ adds to what makes it one of this
