@@ -50,3 +50,16 @@ func TestOwnRedisIsEmptyAndOfTheTest(t *testing.T) {
 		t.Error("another process's Redis was taken for the test's own")
 	}
 }
+
+func TestOwnMariaDB(t *testing.T) {
+	t.Parallel()
+	m := OwnMariaDB(t)
+	m.Stop()
+	if err := exec(m.config, "DO 1"); err == nil {
+		t.Error("it answers after it was stopped")
+	}
+	m.Start()
+	if err := exec(m.config, "USE sluice_test_own"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,103 @@
+package servicetest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// MariaDB is a server of a test's own, which may be stopped and started again.
+type MariaDB struct {
+	// URL of an empty schema on it: mysql://…
+	URL string
+
+	t       testing.TB
+	dir     string
+	config  *mysql.Config
+	process *osexec.Cmd
+}
+
+// OwnMariaDB starts one, for what a shared server must not suffer. It ends with the
+// test.
+func OwnMariaDB(t testing.TB) *MariaDB {
+	t.Helper()
+	install, err := osexec.LookPath("mariadb-install-db")
+	if err != nil {
+		missing(t, "mariadb-install-db (a MariaDB of the test's own)", err)
+	}
+	// Not t.TempDir: the path of a socket has 107 bytes at most.
+	dir, err := os.MkdirTemp("", "sluice-db-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	m := &MariaDB{t: t, dir: dir, config: tcp(testUser, testPassword, freeAddress(t))}
+	out, err := osexec.CommandContext(t.Context(), install, "--no-defaults", "--datadir="+m.data(), "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--user="+m.user()).CombinedOutput()
+	if err != nil {
+		t.Fatalf("a MariaDB of the test's own: %v\n%s", err, out)
+	}
+	m.Start()
+	t.Cleanup(m.Stop)
+	for _, statement := range []string{
+		"CREATE USER '" + testUser + "'@'127.0.0.1' IDENTIFIED BY '" + testPassword + "'",
+		"GRANT ALL ON `sluice\\_test\\_%`.* TO '" + testUser + "'@'127.0.0.1'",
+		"CREATE DATABASE sluice_test_own",
+	} {
+		if err := exec(socket(m.socket()), statement); err != nil {
+			t.Fatalf("prepare the test's own MariaDB: %v", err)
+		}
+	}
+	m.URL = (&url.URL{Scheme: "mysql", User: url.UserPassword(testUser, testPassword), Host: m.config.Addr, Path: "/sluice_test_own"}).String()
+	return m
+}
+
+func (m *MariaDB) data() string   { return filepath.Join(m.dir, "data") }
+func (m *MariaDB) socket() string { return filepath.Join(m.dir, "s") }
+
+// user is who the server runs as: it refuses to be root unless told.
+func (m *MariaDB) user() string {
+	if os.Getuid() == 0 {
+		return "root"
+	}
+	return ""
+}
+
+// Start starts the server and waits until it answers.
+func (m *MariaDB) Start() {
+	m.t.Helper()
+	host, port, _ := net.SplitHostPort(m.config.Addr)
+	m.process = osexec.CommandContext(context.WithoutCancel(m.t.Context()), "mariadbd", "--no-defaults", "--datadir="+m.data(), "--socket="+m.socket(),
+		"--bind-address="+host, "--port="+port, "--user="+m.user(), "--innodb-flush-log-at-trx-commit=1")
+	if err := m.process.Start(); err != nil {
+		missing(m.t, "mariadbd (a MariaDB of the test's own)", err)
+	}
+	var last error
+	for deadline := time.Now().Add(6 * patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if last = exec(socket(m.socket()), "DO 1"); last == nil {
+			return
+		}
+	}
+	m.t.Fatalf("the test's own MariaDB does not answer: %v", last)
+}
+
+// Stop kills the server, as a power cut does, unless it has stopped.
+func (m *MariaDB) Stop() {
+	m.t.Helper()
+	if m.process == nil {
+		return
+	}
+	if err := m.process.Process.Kill(); err != nil {
+		m.t.Error(fmt.Errorf("stop the test's own MariaDB: %w", err))
+	}
+	_ = m.process.Wait() // it was killed: that is its error
+	m.process = nil
+}
