@@ -36,6 +36,7 @@ type rush struct {
 	process *exec.Cmd
 
 	answers sync.Map // token and path → deed
+	refused sync.Map // code of a "not now" → true
 }
 
 // deed is what a buyer was told was done.
@@ -48,8 +49,12 @@ type deed struct {
 // once.
 func newRush(t *testing.T, environ ...string) *rush {
 	t.Helper()
+	return newRushOn(t, servicetest.MySQL(t), environ...)
+}
+
+func newRushOn(t *testing.T, database string, environ ...string) *rush {
+	t.Helper()
 	address := freeAddress(t)
-	database := servicetest.MySQL(t)
 	r := &rush{T: t, address: address, db: openSQL(t, database), environ: append([]string{
 		"SLUICE_REDIS=" + servicetest.OwnRedis(t), "SLUICE_DATABASE=" + database,
 		"SLUICE_SECRET=a-secret-of-the-test-of-32-bytes-or-more", "SLUICE_LISTEN=" + address,
@@ -66,9 +71,9 @@ func (r *rush) start() {
 	r.at, r.process = startProcess(r.T, r.environ...)
 }
 
-// killing kills the process again and again while the buyers go on, each doing next
-// with one new token after another.
-func (r *rush) killing(next func(ctx context.Context, token string) error) {
+// buying has buyers do next with one new token after another while the rest of the
+// world takes its course.
+func (r *rush) buying(next func(ctx context.Context, token string) error, meanwhile func()) {
 	r.Helper()
 	ctx, end := context.WithCancel(r.Context())
 	var crowd sync.WaitGroup
@@ -86,15 +91,21 @@ func (r *rush) killing(next func(ctx context.Context, token string) error) {
 			}
 		})
 	}
+	meanwhile()
+	time.Sleep(200 * time.Millisecond)
+	end()
+	crowd.Wait()
+}
+
+// killing kills the process, and starts it again, at random moments.
+func (r *rush) killing() {
+	r.Helper()
 	for range kills {
 		time.Sleep(time.Duration(20+rand.IntN(400)) * time.Millisecond)
 		_ = r.process.Process.Kill()
 		_ = r.process.Wait()
 		r.start()
 	}
-	time.Sleep(200 * time.Millisecond)
-	end()
-	crowd.Wait()
 }
 
 // token is one more visitor's, usable at once.
@@ -121,6 +132,9 @@ func (r *rush) ask(ctx context.Context, token, path, body string) (answer map[st
 			return answer, nil
 		case err == nil && status != http.StatusServiceUnavailable && status != http.StatusAccepted && status != http.StatusTooEarly:
 			return answer, fmt.Errorf("%s: %d %v", path, status, answer)
+		}
+		if err == nil {
+			r.refused.Store(fmt.Sprint(answer["code"]), true)
 		}
 		select {
 		case <-ctx.Done():
@@ -172,26 +186,38 @@ func TestKilledWhileOrdering(t *testing.T) {
 	const stock = 1_000_000
 	r := newRush(t)
 	product := addProduct(t, r.at, stock)
-	r.killing(func(ctx context.Context, token string) error {
+	r.buying(r.ordering(product), r.killing)
+	if acknowledged := r.ordersStand(product, stock); acknowledged < kills {
+		t.Errorf("only %d orders: nothing was shown", acknowledged)
+	}
+}
+
+// ordering orders a few of a product.
+func (r *rush) ordering(product int) func(context.Context, string) error {
+	return func(ctx context.Context, token string) error {
 		_, err := r.do(ctx, token, "/orders", fmt.Sprintf(`{"items":[{"product_id":%d,"quantity":%d}]}`, product, 1+rand.IntN(3)))
 		return err
-	})
-	acknowledged := r.again("order_id")
-	t.Logf("%d orders acknowledged, %d made", acknowledged, r.count("SELECT COUNT(*) FROM orders"))
-	for key, value := range r.answers.Range {
-		if r.count("SELECT COUNT(*) FROM orders WHERE id = ?", value.(deed).answer["order_id"]) != 1 {
-			t.Errorf("the order of %v is not there", key)
+	}
+}
+
+// ordersStand holds the database against what was acknowledged; it returns how much
+// that was.
+func (r *rush) ordersStand(product, stock int) (acknowledged int) {
+	r.Helper()
+	acknowledged = r.again("order_id")
+	r.Logf("%d orders acknowledged, %d made", acknowledged, r.count("SELECT COUNT(*) FROM orders"))
+	for _, value := range r.answers.Range {
+		if id := value.(deed).answer["order_id"]; r.count("SELECT COUNT(*) FROM orders WHERE id = ?", id) != 1 {
+			r.Errorf("the order %v is not there", id)
 		}
 	}
 	if n := r.count("SELECT COUNT(*) - COUNT(DISTINCT token_id) FROM orders"); n != 0 {
-		t.Errorf("%d orders share a token", n)
+		r.Errorf("%d orders share a token", n)
 	}
 	if n := r.count("SELECT p.stock + COALESCE((SELECT SUM(quantity) FROM order_items WHERE product_id = p.id), 0) FROM products p WHERE id = ?", product); n != stock {
-		t.Errorf("stock and items add up to %d", n)
+		r.Errorf("stock and items add up to %d", n)
 	}
-	if acknowledged < kills {
-		t.Errorf("only %d orders: nothing was shown", acknowledged)
-	}
+	return acknowledged
 }
 
 // freeAddress is one that a process can be started at again and again.
