@@ -75,6 +75,7 @@ type Service struct {
 	catalog   *catalog
 	sweeper   *sweeper
 	testDelay delay
+	issuer    Issuer // nil: the database alone gives coupons out
 	arrived   func(Buyer)
 	committed func(Buyer)
 }

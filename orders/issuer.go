@@ -1,0 +1,38 @@
+package orders
+
+import "context"
+
+// Issuer gives coupons out in front of the database, faster than that could, and turns
+// away everybody else. The last word stays the [CouponStore]'s: an issuer has each claim
+// written, sooner or later, and what is refused there was not given.
+type Issuer interface {
+	// Claim answers as [CouponStore.Claim] does for one request. c is what r asks for,
+	// as it was at most a moment ago; r may have it. write has the database answer,
+	// with the patience of any claim; an issuer that cannot tell calls it.
+	Claim(ctx context.Context, c Coupon, r ClaimRequest, write Write) Claimed
+}
+
+// Write has one claim written, in a group with others, and answers as
+// [CouponStore.Claim] does; or with [ErrOverloaded] or [ErrStopping] if it got no
+// worker.
+type Write func(context.Context, ClaimRequest) Claimed
+
+// IssueThrough has the coupons given out by an issuer. Call it before Run.
+func (s *Service) IssueThrough(i Issuer) { s.issuer = i }
+
+// issue gives a coupon out: through the issuer, if there is one and this process knows
+// the coupon; else in the database. What the coupon's line forbids is refused before
+// the issuer counts it.
+func (s *Service) issue(ctx context.Context, r ClaimRequest, write Write) Claimed {
+	if s.issuer == nil {
+		return write(ctx, r)
+	}
+	c, err := s.Coupon(r.CouponID)
+	switch {
+	case err != nil: // younger than the catalogue, or there is none
+		return write(ctx, r)
+	case c.Line != "" && c.Line != r.Line:
+		return Claimed{Err: ErrOtherLine}
+	}
+	return s.issuer.Claim(ctx, c, r, write)
+}
