@@ -1,14 +1,64 @@
 package orders
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// mostClaims is how many claims are written in one transaction at most.
+const mostClaims = 1000
 
 // Claim gives the buyer's visitor a coupon, or finds the one that they have; created
-// tells which. It does not spend the token. Claims wait for a worker as orders do.
+// tells which. It does not spend the token. Claims wait for a worker as orders do. Of
+// all that ask for one coupon for one visitor at the same time, one is at work or in
+// the backlog; the others share what it comes to, and so wait no longer than it does.
+// As it is not theirs to give up, an end of ctx does not end that wait.
 //
-// Errors: [ErrCouponNotFound], [ErrOtherLine], [ErrSoldOut], [ErrOverloaded],
-// [ErrStopping], [ErrDatabase].
+// Errors: [ErrInvalid], [ErrCouponNotFound], [ErrOtherLine], [ErrSoldOut],
+// [ErrOverloaded], [ErrStopping], [ErrDatabase].
 func (s *Service) Claim(ctx context.Context, b Buyer, couponID int64) (c Claim, created bool, err error) {
-	return Claim{}, false, ErrCouponNotFound
+	if err := validateClaim(b); err != nil {
+		return Claim{}, false, err
+	}
+	shared, err, _ := s.claiming.Do(fmt.Sprintf("%d %q %q", couponID, b.Line, b.Visitor), func() (any, error) {
+		u := &claiming{token: b.TokenID, request: ClaimRequest{CouponID: couponID, Visitor: b.Visitor, Line: b.Line, Code: NewCode()}}
+		s.arrived(b)
+		err := s.pool.submit(context.WithoutCancel(ctx), time.Now().Add(s.opts.Deadline), s.claims, u)
+		if err == nil {
+			err = u.Err
+		}
+		created = u.Created
+		return u.Claim, err
+	})
+	if err != nil {
+		return Claim{}, false, err
+	}
+	return shared.(Claim), created, nil
+}
+
+// claiming is a claim on its way through the pool.
+type claiming struct {
+	token   string
+	request ClaimRequest
+	tried   bool // its token has had a worker before
+	Claimed
+}
+
+func (c *claiming) keys() []int64  { return []int64{c.request.CouponID} }
+func (c *claiming) repeated() bool { return c.tried && !c.Created }
+
+// claim has the store write a group of claims.
+func (s *Service) claim(ctx context.Context, group []unit) {
+	requests := make([]ClaimRequest, len(group))
+	for i, u := range group {
+		c := u.(*claiming)
+		c.tried = s.tried.again(c.token)
+		requests[i] = c.request
+	}
+	for i, claimed := range s.store.Claim(ctx, requests) {
+		group[i].(*claiming).Claimed = claimed
+	}
 }
 
 // Coupon is one coupon, at most a second old while the database answers; or

@@ -69,6 +69,14 @@ func (b Buyer) validate() error {
 	return nil
 }
 
+// validateClaim also refuses who has no name: they would all be one visitor.
+func validateClaim(b Buyer) error {
+	if b.Visitor == "" {
+		return invalid("a claim needs a visitor")
+	}
+	return b.validate()
+}
+
 var lineID = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
 func (p Product) validate() error {

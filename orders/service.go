@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 )
 
 // Options are how the order side works. The zero value of a field is not a
@@ -71,6 +72,8 @@ type Service struct {
 	pool      *Pool
 	places    *work
 	flights   flights
+	claims    *work
+	claiming  singleflight.Group
 	tried     tried
 	catalog   *catalog
 	sweeper   *sweeper
@@ -100,6 +103,7 @@ func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
 		committed: func(Buyer) {},
 	}
 	s.places = &work{most: 1, do: s.place}
+	s.claims = &work{most: mostClaims, do: s.claim}
 	s.testDelay.set(opts.TestDelay)
 	store.SetTestDelay(opts.TestDelay)
 	return s, nil

@@ -21,27 +21,43 @@ import (
 
 // Server error numbers.
 const (
-	mysqlNoAccess      = 1044
-	mysqlNoSchema      = 1049
-	mysqlDuplicate     = 1062
-	mysqlLockTimeout   = 1205
-	mysqlDeadlock      = 1213
-	mysqlMigrationWait = 50 // seconds, within openTimeout
+	mysqlConnections     = 1040 // all of the server's
+	mysqlNoAccess        = 1044
+	mysqlNoSchema        = 1049
+	mysqlDuplicate       = 1062
+	mysqlUserConnections = 1203
+	mysqlLockTimeout     = 1205
+	mysqlDeadlock        = 1213
+	mysqlUserLimit       = 1226
 )
+
+const mysqlMigrationWait = 50 // seconds, within openTimeout
 
 var mysqlDialect = dialect{
 	name:       "mysql",
 	nowMS:      "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+	forUpdate:  " FOR UPDATE",
 	skipLocked: " FOR UPDATE SKIP LOCKED",
 	duplicate: func(err error) bool {
 		return mysqlNumber(err) == mysqlDuplicate
 	},
 	conflict: func(err error) bool {
+		switch mysqlNumber(err) {
+		case mysqlDeadlock, mysqlLockTimeout, mysqlConnections, mysqlUserConnections, mysqlUserLimit:
+			return true
+		}
 		// A connection lost before COMMIT was sent has rolled back as well.
-		n := mysqlNumber(err)
-		return n == mysqlDeadlock || n == mysqlLockTimeout ||
-			!errors.Is(err, errCommitUnknown) && (errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn))
+		return !errors.Is(err, errCommitUnknown) && connectionLost(err)
 	},
+	refused: func(err error) bool {
+		return errors.Is(err, mysql.ErrPktTooLarge) || mysqlNumber(err) != 0 && !errors.Is(err, errCommitUnknown)
+	},
+}
+
+// connectionLost tells that a connection broke, or that none could be made.
+func connectionLost(err error) bool {
+	var dial *net.OpError
+	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) || errors.As(err, &dial)
 }
 
 func mysqlNumber(err error) uint16 {

@@ -83,10 +83,12 @@ var _ orders.Store = (*Store)(nil)
 type dialect struct {
 	name       string // of the migrations' folder
 	nowMS      string // the database's clock in Unix ms
-	skipLocked string // makes a SELECT lock what it reads, passing over what others hold
+	forUpdate  string // makes a SELECT lock what it reads
+	skipLocked string // likewise, passing over what others hold
 	oneWriter  bool
 	duplicate  func(error) bool // a unique index refused the row
-	conflict   func(error) bool // the database rolled back: the same again may succeed
+	conflict   func(error) bool // nothing was written, and the same again may succeed
+	refused    func(error) bool // it is a statement that the database does not take
 }
 
 // Open connects, creates and migrates what is missing, and is safe when

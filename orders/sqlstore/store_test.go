@@ -66,22 +66,27 @@ func TestContract(t *testing.T) {
 	for name, fresh := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			orderstest.Run(t, func(t testing.TB) orderstest.Database {
-				opts := fresh(t)
-				counter := &counter{Interface: logger.Discard}
-				repeats := &repeats{Handler: slog.DiscardHandler}
-				opts.Log = slog.New(repeats)
-				return orderstest.Database{
-					Open: func(t testing.TB, workers int) orders.Store {
-						opts := opts
-						opts.Workers = workers
-						return openStore(t, opts, counter)
-					},
-					Statements: counter.n.Load,
-					Repeated:   repeats.n.Load,
-				}
-			})
+			orderstest.Run(t, counted(fresh))
 		})
+	}
+}
+
+// counted makes databases of which the suites see what they do.
+func counted(fresh func(testing.TB) Options) func(testing.TB) orderstest.Database {
+	return func(t testing.TB) orderstest.Database {
+		opts := fresh(t)
+		counter := &counter{Interface: logger.Discard}
+		repeats := &repeats{Handler: slog.DiscardHandler}
+		opts.Log = slog.New(repeats)
+		return orderstest.Database{
+			Open: func(t testing.TB, workers int) orders.Store {
+				opts := opts
+				opts.Workers = workers
+				return openStore(t, opts, counter)
+			},
+			Statements: counter.n.Load,
+			Repeated:   repeats.n.Load,
+		}
 	}
 }
 

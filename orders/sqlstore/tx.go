@@ -31,9 +31,21 @@ var errCommitUnknown = errors.New("the outcome of the commit is unknown")
 // database rolls it back for its own reasons. pause is slept where the test
 // delay belongs.
 func (s *Store) transact(ctx context.Context, db *gorm.DB, pause time.Duration, fn func(tx *gorm.DB) error) error {
+	return s.repeat(ctx, db, pause, s.dialect.conflict, fn)
+}
+
+// settle is transact on the workers' connections for an fn that looks for what it is
+// to write, under locks that wait for a transaction the server still has open. So it is
+// repeated also when the outcome of the commit is unknown: it finds what was committed.
+func (s *Store) settle(ctx context.Context, pause time.Duration, fn func(tx *gorm.DB) error) error {
+	again := func(err error) bool { return s.dialect.conflict(err) || errors.Is(err, errCommitUnknown) }
+	return s.repeat(ctx, s.workers, pause, again, fn)
+}
+
+func (s *Store) repeat(ctx context.Context, db *gorm.DB, pause time.Duration, again func(error) bool, fn func(tx *gorm.DB) error) error {
 	for attempt := 1; ; attempt++ {
 		err := s.transactOnce(ctx, db, pause, fn)
-		if err == nil || attempt == maxAttempts || !s.dialect.conflict(err) {
+		if err == nil || attempt == maxAttempts || !again(err) {
 			return err
 		}
 		s.log.Debug(repeatedMessage, "attempt", attempt, "error", err)

@@ -1,0 +1,168 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"sluice/orders"
+)
+
+// Claim writes a group of claims in one transaction, whose statements are the same for
+// one and for a thousand:
+//
+//  1. lock the coupons in id order, which holds up everybody else who would give them out;
+//  2. look up who has one already. It comes after the lock, so nothing is missed, also
+//     not what an earlier attempt committed without hearing so;
+//  3. insert the claims, sorted by primary key: the lock orders the groups of one coupon,
+//     and the sorting those that write beside each other;
+//  4. raise what the coupons have issued.
+//
+// A claim that is found after a commit of unknown outcome is not reported as created.
+func (s *Store) Claim(ctx context.Context, group []orders.ClaimRequest) []orders.Claimed {
+	pause := time.Duration(s.delay.Load())
+	ctx, cancel := context.WithTimeout(ctx, placeTimeout+pause)
+	defer cancel()
+	write := func(group []orders.ClaimRequest) ([]orders.Claimed, error) { return s.claim(ctx, pause, group) }
+	failed := func(err error) orders.Claimed { return orders.Claimed{Err: s.outward("claim a coupon", err)} }
+	return together(s, group, write, failed)
+}
+
+func (s *Store) claim(ctx context.Context, pause time.Duration, group []orders.ClaimRequest) (claimed []orders.Claimed, err error) {
+	if pause == 0 { // the slow database of an experiment is slow for everybody
+		if claimed := s.tooLate(ctx, group); claimed != nil {
+			return claimed, nil
+		}
+	}
+	err = s.settle(ctx, pause, func(tx *gorm.DB) error {
+		coupons, err := s.readCoupons(tx, group, s.dialect.forUpdate)
+		if err != nil {
+			return err
+		}
+		codes, err := readCodes(tx, group)
+		if err != nil {
+			return err
+		}
+		var fresh []orders.ClaimRequest
+		claimed, fresh = giveOut(group, coupons, codes)
+		return writeClaims(tx, fresh, coupons)
+	})
+	return claimed, err
+}
+
+// tooLate answers a group of whose coupons nothing is left, or nil. Most who come for a
+// coupon come too late, so it has to be cheap: two plain reads, no lock, nothing written.
+// They suffice since a coupon that has been given out stays so: a cancelled order gives
+// back the code, not the claim. And the claims are read after the coupons, so all of
+// those that were counted are seen.
+//
+// A reading that fails is left to the transaction, which is repeated where that helps.
+func (s *Store) tooLate(ctx context.Context, group []orders.ClaimRequest) []orders.Claimed {
+	db := s.workers.WithContext(ctx)
+	coupons, err := s.readCoupons(db, group, "")
+	if err != nil {
+		return nil
+	}
+	for _, c := range coupons {
+		if c.Issued < c.Quantity {
+			return nil
+		}
+	}
+	codes, err := readCodes(db, group)
+	if err != nil {
+		return nil
+	}
+	claimed, _ := giveOut(group, coupons, codes)
+	return claimed
+}
+
+func (s *Store) readCoupons(db *gorm.DB, group []orders.ClaimRequest, locking string) (map[int64]*couponRow, error) {
+	ids := make([]int64, len(group))
+	for i, r := range group {
+		ids[i] = r.CouponID
+	}
+	slices.Sort(ids)
+	var rows []*couponRow
+	err := db.Raw("SELECT id, quantity, issued, discount, line, "+s.dialect.nowMS+" AS now_ms"+
+		" FROM coupons WHERE id IN ? ORDER BY id"+locking, slices.Compact(ids)).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	coupons := make(map[int64]*couponRow, len(rows))
+	for _, c := range rows {
+		coupons[c.ID] = c
+	}
+	return coupons, nil
+}
+
+// readCodes looks up what those who ask have already. It asks coupon by coupon, in one
+// statement: SQLite does not take lists of pairs as MySQL does.
+func readCodes(db *gorm.DB, group []orders.ClaimRequest) (map[holder]string, error) {
+	visitors := make(map[int64][]string)
+	for _, r := range group {
+		visitors[r.CouponID] = append(visitors[r.CouponID], r.Visitor)
+	}
+	var sql strings.Builder
+	args := make([]any, 0, len(group)+len(visitors))
+	sql.WriteString("SELECT coupon_id, visitor, code FROM coupon_claims WHERE ")
+	for coupon, names := range visitors {
+		if len(args) > 0 {
+			sql.WriteString(" OR ")
+		}
+		sql.WriteString("coupon_id = ? AND visitor IN (?" + strings.Repeat(",?", len(names)-1) + ")")
+		args = append(args, coupon)
+		for _, name := range names {
+			args = append(args, name)
+		}
+	}
+	var rows []struct {
+		CouponID int64
+		Visitor  string
+		Code     string
+	}
+	if err := db.Raw(sql.String(), args...).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	codes := make(map[holder]string, len(rows))
+	for _, r := range rows {
+		codes[holder{r.CouponID, r.Visitor}] = r.Code
+	}
+	return codes, nil
+}
+
+func writeClaims(tx *gorm.DB, fresh []orders.ClaimRequest, coupons map[int64]*couponRow) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	slices.SortFunc(fresh, func(a, b orders.ClaimRequest) int {
+		return cmp.Or(cmp.Compare(a.CouponID, b.CouponID), cmp.Compare(a.Visitor, b.Visitor))
+	})
+	const columns = 6
+	var sql strings.Builder
+	args := make([]any, 0, columns*len(fresh))
+	sql.WriteString("INSERT INTO coupon_claims (coupon_id, visitor, code, discount, line, claimed_at) VALUES ")
+	var issued []amount
+	for i, r := range fresh {
+		if i > 0 {
+			sql.WriteByte(',')
+		}
+		sql.WriteString("(?,?,?,?,?,?)")
+		c := coupons[r.CouponID]
+		args = append(args, c.ID, r.Visitor, r.Code, c.Discount, c.Line, c.NowMS)
+		if last := len(issued) - 1; last >= 0 && issued[last].ProductID == c.ID {
+			issued[last].Quantity++
+		} else {
+			issued = append(issued, amount{c.ID, 1})
+		}
+	}
+	if err := tx.Exec(sql.String(), args...).Error; err != nil {
+		return err
+	}
+	n, ids, perCoupon := perProduct(issued)
+	return tx.Exec("UPDATE coupons SET issued = issued + "+n+" WHERE id IN "+ids,
+		slices.Concat(perCoupon.perID, perCoupon.ids)...).Error
+}
