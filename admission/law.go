@@ -23,8 +23,9 @@ type Measurement struct {
 	// work that got no worker.
 	Completed, Refused int64
 	// BusyTime is the time all workers together have been at work, RepeatTime the part
-	// of it that went into what does not count as completed: a visitor who repeats
-	// the same order takes a worker, but is not another one served.
+	// of it that visitors who count already took for nothing new: somebody who repeats
+	// the same order takes a worker, but neither is another one served nor shows what
+	// one costs. The order after a claim is part of what its visitor costs.
 	BusyTime, RepeatTime time.Duration
 }
 

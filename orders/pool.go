@@ -110,16 +110,15 @@ type unit interface {
 	// keys are what no two groups of one work may be at the same time, ascending: the
 	// products of an order, since the database would make the second wait for the first.
 	keys() []int64
-	// repeated tells, once the work is done, whether it only repeated what was done
-	// before ([PoolStats].Repeated).
-	repeated() bool
+	// standing tells, once the work is done, how the unit counts: [standingOf].
+	standing() standing
 }
 
 // single is a unit that is done alone.
 type single struct{ err error }
 
-func (*single) keys() []int64  { return nil }
-func (*single) repeated() bool { return false }
+func (*single) keys() []int64      { return nil }
+func (*single) standing() standing { return another }
 
 // submit waits for a worker until then at most and has the unit's work done. The
 // errors are those of [Pool.Do]; a panic in the work is one too.
@@ -129,7 +128,7 @@ func (p *Pool) submit(ctx context.Context, until time.Time, w *work, u unit) err
 		return err
 	}
 	started := time.Now()
-	defer func() { p.release(arrived, started, u.repeated()) }()
+	defer func() { p.release(arrived, started, u.standing()) }()
 	return p.guarded(ctx, func(ctx context.Context) error {
 		w.do(ctx, []unit{u})
 		return nil
@@ -215,11 +214,11 @@ func (p *Pool) countRefused() {
 }
 
 // release notes what the work cost and hands the permit to who waits longest.
-func (p *Pool) release(arrived, started time.Time, repeat bool) {
+func (p *Pool) release(arrived, started time.Time, s standing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.record.done(now, started.Sub(arrived), now.Sub(started), repeat)
+	p.record.done(now, started.Sub(arrived), now.Sub(started), s)
 	if front := p.waiting.Front(); front != nil {
 		p.waiting.Remove(front)
 		close(front.Value.(*submission).decided)

@@ -204,7 +204,7 @@ func (p *placing) keys() []int64 {
 	return ids
 }
 
-func (p *placing) repeated() bool { return p.tried && !p.Created }
+func (p *placing) standing() standing { return standingOf(p.tried, p.Created) }
 
 // place has the store write a group of orders.
 func (s *Service) place(ctx context.Context, group []unit) {

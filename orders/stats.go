@@ -19,10 +19,11 @@ type PoolStats struct {
 	// Refused those that got no worker, and those whose wait for another of the
 	// same token ended first.
 	Completed, Refused int64
-	// Repeated counts those of the completed that only repeated a token which had
-	// had a worker before, and made no order; RepeatTime is how long they took. One
-	// token may repeat itself without end: whoever wants to know how many visitors
-	// the pool can serve must leave them out.
+	// Repeated counts those of the completed whose token had had a worker before:
+	// they are no other visitor, and Completed less Repeated is how many visitors
+	// were served. RepeatTime is how long those of them took that made nothing new.
+	// One token may repeat itself without end: whoever wants to know what visitors
+	// cost must leave that time out, but not that of an order after a claim.
 	Repeated   int64
 	RepeatTime time.Duration
 	// BusyTime is the time that all workers together have been at work, those
@@ -85,10 +86,12 @@ func (r *record) advance(now time.Time, busy int) {
 	r.busySince = now
 }
 
-func (r *record) done(now time.Time, waited, worked time.Duration, repeat bool) {
+func (r *record) done(now time.Time, waited, worked time.Duration, s standing) {
 	r.completed++
-	if repeat {
+	if s != another {
 		r.repeated++
+	}
+	if s == repetition {
 		r.repeatTime += worked
 	}
 	r.wait.add(now, waited)

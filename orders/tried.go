@@ -2,6 +2,30 @@ package orders
 
 import "sync"
 
+// standing is how a unit of work counts in what the pool can serve.
+type standing int
+
+const (
+	// another is the first unit of its token: another visitor served.
+	another standing = iota
+	// more is work for a visitor who counts already, such as an order after a claim.
+	more
+	// repetition made nothing new for a visitor who counts already.
+	repetition
+)
+
+// standingOf is that of a unit whose token was tried before, or not, and that created
+// something, or not.
+func standingOf(tried, created bool) standing {
+	switch {
+	case !tried:
+		return another
+	case created:
+		return more
+	}
+	return repetition
+}
+
 // mostTried bounds each half of what is remembered; 100,000 tokens take about 10 MB.
 const mostTried = 50_000
 
