@@ -46,7 +46,7 @@ type claiming struct {
 }
 
 func (c *claiming) keys() []int64  { return []int64{c.request.CouponID} }
-func (c *claiming) repeated() bool { return c.tried && !c.Created }
+func (c *claiming) standing() standing { return standingOf(c.tried, c.Created) }
 
 // claim has the store write a group of claims.
 func (s *Service) claim(ctx context.Context, group []unit) {
