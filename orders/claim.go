@@ -45,7 +45,7 @@ type claiming struct {
 	Claimed
 }
 
-func (c *claiming) keys() []int64  { return []int64{c.request.CouponID} }
+func (c *claiming) keys() []int64      { return []int64{c.request.CouponID} }
 func (c *claiming) standing() standing { return standingOf(c.tried, c.Created) }
 
 // claim has the store write a group of claims.
