@@ -153,7 +153,7 @@ func writeClaims(tx *gorm.DB, fresh []orders.ClaimRequest, coupons map[int64]*co
 		sql.WriteString("(?,?,?,?,?,?)")
 		c := coupons[r.CouponID]
 		args = append(args, c.ID, r.Visitor, r.Code, c.Discount, c.Line, c.NowMS)
-		if last := len(issued) - 1; last >= 0 && issued[last].ProductID == c.ID {
+		if last := len(issued) - 1; last >= 0 && issued[last].ID == c.ID {
 			issued[last].Quantity++
 		} else {
 			issued = append(issued, amount{c.ID, 1})
@@ -162,7 +162,5 @@ func writeClaims(tx *gorm.DB, fresh []orders.ClaimRequest, coupons map[int64]*co
 	if err := tx.Exec(sql.String(), args...).Error; err != nil {
 		return err
 	}
-	n, ids, perCoupon := perProduct(issued)
-	return tx.Exec("UPDATE coupons SET issued = issued + "+n+" WHERE id IN "+ids,
-		slices.Concat(perCoupon.perID, perCoupon.ids)...).Error
+	return add(tx, "coupons", "issued", +1, issued)
 }

@@ -15,7 +15,7 @@ func together[Q, A any](s *Store, group []Q, write func([]Q) ([]A, error), faile
 	if err == nil {
 		return answers
 	}
-	if len(group) > 1 && s.dialect.refused(err) && !s.dialect.conflict(err) {
+	if len(group) > 1 && s.dialect.refused(err) && !s.dialect.conflict(err) && !s.dialect.away(err) {
 		half := len(group) / 2
 		return append(together(s, group[:half], write, failed), together(s, group[half:], write, failed)...)
 	}

@@ -24,11 +24,13 @@ const (
 	mysqlConnections     = 1040 // all of the server's
 	mysqlNoAccess        = 1044
 	mysqlNoSchema        = 1049
+	mysqlStopping        = 1053
 	mysqlDuplicate       = 1062
 	mysqlUserConnections = 1203
 	mysqlLockTimeout     = 1205
 	mysqlDeadlock        = 1213
 	mysqlUserLimit       = 1226
+	mariadbKilled        = 1927 // the connection, by an operator
 )
 
 const mysqlMigrationWait = 50 // seconds, within openTimeout
@@ -42,12 +44,15 @@ var mysqlDialect = dialect{
 		return mysqlNumber(err) == mysqlDuplicate
 	},
 	conflict: func(err error) bool {
+		n := mysqlNumber(err)
+		return n == mysqlDeadlock || n == mysqlLockTimeout
+	},
+	away: func(err error) bool {
 		switch mysqlNumber(err) {
-		case mysqlDeadlock, mysqlLockTimeout, mysqlConnections, mysqlUserConnections, mysqlUserLimit:
+		case mysqlConnections, mysqlUserConnections, mysqlUserLimit, mysqlStopping, mariadbKilled:
 			return true
 		}
-		// A connection lost before COMMIT was sent has rolled back as well.
-		return !errors.Is(err, errCommitUnknown) && connectionLost(err)
+		return connectionLost(err)
 	},
 	refused: func(err error) bool {
 		return errors.Is(err, mysql.ErrPktTooLarge) || mysqlNumber(err) != 0 && !errors.Is(err, errCommitUnknown)
@@ -56,8 +61,8 @@ var mysqlDialect = dialect{
 
 // connectionLost tells that a connection broke, or that none could be made.
 func connectionLost(err error) bool {
-	var dial *net.OpError
-	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) || errors.As(err, &dial)
+	var network *net.OpError
+	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) || errors.As(err, &network)
 }
 
 func mysqlNumber(err error) uint16 {

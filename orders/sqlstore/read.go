@@ -11,62 +11,83 @@ import (
 
 // ByToken finds the order that a token made.
 func (s *Store) ByToken(ctx context.Context, tokenID string) (orders.Order, error) {
-	return s.find(ctx, s.side, "o.token_id = ?", tokenID)
+	return s.find(ctx, "o.token_id = ?", tokenID)
 }
 
 // Order finds an order by its id.
 func (s *Store) Order(ctx context.Context, id string) (orders.Order, error) {
-	return s.find(ctx, s.side, "o.id = ?", id)
+	return s.find(ctx, "o.id = ?", id)
 }
 
 // orderItemRow is one item with the order it belongs to.
 type orderItemRow struct {
-	ID        string
-	TokenID   string
-	Visitor   string
-	Line      string
-	State     orders.State
-	Discount  int64
-	Total     int64
-	CreatedAt int64
-	ProductID int64
-	Name      string
-	ImageURL  string
-	Quantity  int64
-	UnitPrice int64
+	ID         string
+	TokenID    string
+	Visitor    string
+	Line       string
+	State      orders.State
+	CouponCode string
+	Discount   int64
+	Total      int64
+	CreatedAt  int64
+	PaidAt     *int64
+	ProductID  int64
+	Name       string
+	ImageURL   string
+	Quantity   int64
+	UnitPrice  int64
 }
 
-// find reads an order with its items in one statement, so that it can be done
-// outside a transaction.
-func (s *Store) find(ctx context.Context, db *gorm.DB, where, key string) (orders.Order, error) {
-	var rows []orderItemRow
-	err := db.WithContext(ctx).Raw("SELECT o.id, o.token_id, o.visitor, o.line, o.state, o.discount, o.total, o.created_at,"+
-		" i.product_id, i.name, i.image_url, i.quantity, i.unit_price"+
-		" FROM orders o JOIN order_items i ON i.order_id = o.id"+
-		" WHERE "+where+" ORDER BY i.seq", key).Scan(&rows).Error
+func (s *Store) find(ctx context.Context, where, key string) (orders.Order, error) {
+	found, err := ordersWhere(s.side.WithContext(ctx), where, key)
 	if err != nil {
 		return orders.Order{}, s.outward("read an order", err)
 	}
-	if len(rows) == 0 {
+	if len(found) == 0 {
 		return orders.Order{}, orders.ErrOrderNotFound
 	}
-	r := rows[0]
-	order := orders.Order{
+	return found[0], nil
+}
+
+// ordersWhere reads orders with their items in one statement, so that it needs no
+// transaction to see both as of the same moment.
+func ordersWhere(db *gorm.DB, where string, args ...any) (found []orders.Order, err error) {
+	var rows []orderItemRow
+	err = db.Raw("SELECT o.id, o.token_id, o.visitor, o.line, o.state, o.coupon_code, o.discount, o.total,"+
+		" o.created_at, o.paid_at, i.product_id, i.name, i.image_url, i.quantity, i.unit_price"+
+		" FROM orders o JOIN order_items i ON i.order_id = o.id"+
+		" WHERE "+where+" ORDER BY o.id, i.seq", args...).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if len(found) == 0 || found[len(found)-1].ID != r.ID {
+			found = append(found, r.order())
+		}
+		o := &found[len(found)-1]
+		o.Items = append(o.Items, orders.Item{
+			ProductID: r.ProductID, Name: r.Name, ImageURL: r.ImageURL,
+			Quantity: r.Quantity, UnitPrice: r.UnitPrice,
+		})
+	}
+	return found, nil
+}
+
+// order is the order without its items.
+func (r orderItemRow) order() orders.Order {
+	o := orders.Order{
 		ID:        r.ID,
 		Buyer:     orders.Buyer{TokenID: r.TokenID, Visitor: r.Visitor, Line: r.Line},
 		State:     r.State,
-		Items:     make([]orders.Item, len(rows)),
+		Coupon:    r.CouponCode,
 		Discount:  r.Discount,
 		Total:     r.Total,
 		CreatedAt: time.UnixMilli(r.CreatedAt).UTC(),
 	}
-	for i, r := range rows {
-		order.Items[i] = orders.Item{
-			ProductID: r.ProductID, Name: r.Name, ImageURL: r.ImageURL,
-			Quantity: r.Quantity, UnitPrice: r.UnitPrice,
-		}
+	if r.PaidAt != nil {
+		o.PaidAt = time.UnixMilli(*r.PaidAt).UTC()
 	}
-	return order, nil
+	return o
 }
 
 // Products lists every product in id order.

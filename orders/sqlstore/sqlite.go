@@ -28,6 +28,7 @@ var sqliteDialect = dialect{
 		primary := sqliteCode(err) & 0xff
 		return primary == result.SQLITE_BUSY || primary == result.SQLITE_LOCKED
 	},
+	away: func(error) bool { return false }, // it is a file
 	refused: func(err error) bool {
 		switch sqliteCode(err) & 0xff {
 		case result.SQLITE_ERROR, result.SQLITE_CONSTRAINT, result.SQLITE_MISMATCH, result.SQLITE_TOOBIG, result.SQLITE_RANGE:

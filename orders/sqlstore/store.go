@@ -87,7 +87,8 @@ type dialect struct {
 	skipLocked string // likewise, passing over what others hold
 	oneWriter  bool
 	duplicate  func(error) bool // a unique index refused the row
-	conflict   func(error) bool // nothing was written, and the same again may succeed
+	conflict   func(error) bool // it rolled back for the sake of others: the same again may succeed
+	away       func(error) bool // it was not reached, or the connection was lost
 	refused    func(error) bool // it is a statement that the database does not take
 }
 

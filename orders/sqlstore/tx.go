@@ -13,11 +13,15 @@ import (
 )
 
 const (
-	// maxAttempts bounds the repetitions of a transaction that the database
-	// rolled back. Under the worst contention tried, one repetition was enough
-	// nearly always.
+	// maxAttempts bounds the repetitions of a transaction. Under the worst
+	// contention tried, one repetition was enough nearly always.
 	maxAttempts = 10
-	backoffStep = 4 * time.Millisecond
+	// The wait before a repetition is random, up to so much for each attempt so far.
+	// Who was rolled back for the sake of another may come again at once. A server
+	// that is away or has no connection left needs longer: the attempts on it end
+	// after half a second, and the buyer is told.
+	conflictStep = 4 * time.Millisecond
+	awayStep     = 20 * time.Millisecond
 )
 
 // repeatedMessage is logged of each repetition: tests count them.
@@ -27,29 +31,44 @@ const repeatedMessage = "transaction repeated"
 // is a refusal of the database it has rolled back, else it may have committed.
 var errCommitUnknown = errors.New("the outcome of the commit is unknown")
 
-// transact runs fn in a transaction and commits it, again and again while the
-// database rolls it back for its own reasons. pause is slept where the test
-// delay belongs.
+// errTaken means that a unique index refused a row that the look-up before had not
+// found: somebody who waits for none of the same locks was quicker. The next look-up
+// finds it.
+var errTaken = errors.New("another transaction has written the same")
+
+// transact runs fn in a transaction and commits it, again and again while the database
+// rolls it back for its own reasons, or is lost before the commit. pause is slept where
+// the test delay belongs.
 func (s *Store) transact(ctx context.Context, db *gorm.DB, pause time.Duration, fn func(tx *gorm.DB) error) error {
-	return s.repeat(ctx, db, pause, s.dialect.conflict, fn)
+	again := func(err error) bool {
+		return s.dialect.conflict(err) || s.dialect.away(err) && !errors.Is(err, errCommitUnknown)
+	}
+	return s.repeat(ctx, db, pause, again, fn)
 }
 
 // settle is transact on the workers' connections for an fn that looks for what it is
 // to write, under locks that wait for a transaction the server still has open. So it is
-// repeated also when the outcome of the commit is unknown: it finds what was committed.
+// repeated also when the outcome of the commit is unknown, and when fn returns errTaken:
+// it finds what was committed.
 func (s *Store) settle(ctx context.Context, pause time.Duration, fn func(tx *gorm.DB) error) error {
-	again := func(err error) bool { return s.dialect.conflict(err) || errors.Is(err, errCommitUnknown) }
+	again := func(err error) bool {
+		return s.dialect.conflict(err) || s.dialect.away(err) || errors.Is(err, errCommitUnknown) || errors.Is(err, errTaken)
+	}
 	return s.repeat(ctx, s.workers, pause, again, fn)
 }
 
 func (s *Store) repeat(ctx context.Context, db *gorm.DB, pause time.Duration, again func(error) bool, fn func(tx *gorm.DB) error) error {
 	for attempt := 1; ; attempt++ {
 		err := s.transactOnce(ctx, db, pause, fn)
-		if err == nil || attempt == maxAttempts || !again(err) {
+		if err == nil || attempt == maxAttempts || ctx.Err() != nil || !again(err) {
 			return err
 		}
 		s.log.Debug(repeatedMessage, "attempt", attempt, "error", err)
-		if sleep(ctx, rand.N(time.Duration(attempt)*backoffStep)) != nil {
+		step := conflictStep
+		if s.dialect.away(err) {
+			step = awayStep
+		}
+		if sleep(ctx, rand.N(time.Duration(attempt)*step)) != nil {
 			return err
 		}
 	}

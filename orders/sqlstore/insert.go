@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"sluice/orders"
+)
+
+// write writes new orders and what they took.
+func (s *Store) write(tx *gorm.DB, made []*orders.Order) error {
+	if err := insertOrders(tx, made); err != nil {
+		if s.dialect.duplicate(err) {
+			return fmt.Errorf("%w: %w", errTaken, err)
+		}
+		return err
+	}
+	if err := insertItems(tx, made); err != nil {
+		return err
+	}
+	if err := add(tx, "products", "stock", -1, taken(made)); err != nil {
+		return err
+	}
+	return useCoupons(tx, made)
+}
+
+// insertOrders inserts in the order of the tokens: a group that meets a token of
+// another one waits for it, and two that share two tokens must not wait for each other.
+func insertOrders(tx *gorm.DB, made []*orders.Order) error {
+	rows := slices.Clone(made)
+	slices.SortFunc(rows, func(a, b *orders.Order) int {
+		return cmp.Compare(a.Buyer.TokenID, b.Buyer.TokenID)
+	})
+	b := newBulk(tx, "INSERT INTO orders (id, token_id, visitor, line, state, pieces, discount, total,"+
+		" created_at, coupon_code) VALUES ")
+	for _, o := range rows {
+		var pieces int64
+		for _, item := range o.Items {
+			pieces += item.Quantity
+		}
+		b.id(o.ID)
+		b.text(o.Buyer.TokenID)
+		b.text(o.Buyer.Visitor)
+		b.text(o.Buyer.Line)
+		b.text(string(o.State))
+		b.number(pieces)
+		b.number(o.Discount)
+		b.number(o.Total)
+		b.number(o.CreatedAt.UnixMilli())
+		b.text(o.Coupon)
+		b.endRow()
+	}
+	return b.exec()
+}
+
+func insertItems(tx *gorm.DB, made []*orders.Order) error {
+	b := newBulk(tx, "INSERT INTO order_items (order_id, seq, product_id, name, image_url, quantity, unit_price) VALUES ")
+	for _, o := range made {
+		for i, item := range o.Items {
+			b.id(o.ID)
+			b.number(int64(i))
+			b.number(item.ProductID)
+			b.text(item.Name)
+			b.text(item.ImageURL)
+			b.number(item.Quantity)
+			b.number(item.UnitPrice)
+			b.endRow()
+		}
+	}
+	return b.exec()
+}
+
+// taken adds up the items of the orders by product, in id order.
+func taken(made []*orders.Order) []amount {
+	sum := map[int64]int64{}
+	for _, o := range made {
+		for _, item := range o.Items {
+			sum[item.ProductID] += item.Quantity
+		}
+	}
+	amounts := make([]amount, 0, len(sum))
+	for id, n := range sum {
+		amounts = append(amounts, amount{id, n})
+	}
+	slices.SortFunc(amounts, func(a, b amount) int { return cmp.Compare(a.ID, b.ID) })
+	return amounts
+}
+
+// useCoupons notes in the claims which orders used them, if any did.
+func useCoupons(tx *gorm.DB, made []*orders.Order) error {
+	var cases strings.Builder
+	var args, codes []any
+	for _, o := range made {
+		if o.Coupon != "" {
+			cases.WriteString(" WHEN ? THEN '" + o.ID + "'")
+			args = append(args, o.Coupon)
+		}
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	codes = args
+	result := tx.Exec("UPDATE coupon_claims SET order_id = CASE code"+cases.String()+" END"+
+		" WHERE code IN ("+placeholders(len(codes))+")", slices.Concat(args, codes)...)
+	if result.Error == nil && result.RowsAffected != int64(len(codes)) {
+		return fmt.Errorf("marked %d of %d coupons", result.RowsAffected, len(codes))
+	}
+	return result.Error
+}
