@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -13,21 +14,27 @@ import (
 // read itself.
 const catalogEvery = 500 * time.Millisecond
 
-// catalog is the products as they were when last read. A crowd that browses
-// reads this and never the database; while that is away, the last reading
-// stands.
+// catalog is the products and coupons as they were when last read. A crowd that
+// browses reads this and never the database; while that is away, the last
+// reading stands.
 type catalog struct {
 	store   Store
 	log     *slog.Logger
 	reading sync.Mutex // one reader at a time, so that an older reading never replaces a newer
-	latest  atomic.Pointer[[]Product]
+	latest  atomic.Pointer[reading]
+}
+
+// reading is both, in id order.
+type reading struct {
+	products []Product
+	coupons  []Coupon
 }
 
 func newCatalog(store Store, log *slog.Logger) *catalog {
 	return &catalog{store: store, log: log}
 }
 
-// Run reads the products again and again until ctx ends.
+// Run reads the database again and again until ctx ends.
 func (c *catalog) Run(ctx context.Context) error {
 	tick := time.NewTicker(catalogEvery)
 	defer tick.Stop()
@@ -61,33 +68,41 @@ func (c *catalog) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.latest.Store(&products)
+	coupons, err := c.store.Coupons(ctx)
+	if err != nil {
+		return err
+	}
+	c.latest.Store(&reading{products, coupons})
 	return nil
 }
 
-func (c *catalog) all() ([]Product, error) {
-	if p := c.latest.Load(); p != nil {
-		return *p, nil
+func (c *catalog) read() (reading, error) {
+	if r := c.latest.Load(); r != nil {
+		return *r, nil
 	}
-	return nil, ErrDatabase
+	return reading{}, ErrDatabase
 }
 
-func (c *catalog) one(id int64) (Product, error) {
-	all, err := c.all()
+func (c *catalog) product(id int64) (Product, error) {
+	r, err := c.read()
 	if err != nil {
 		return Product{}, err
 	}
-	i, found := slices.BinarySearchFunc(all, id, func(p Product, id int64) int {
-		switch {
-		case p.ID < id:
-			return -1
-		case p.ID > id:
-			return 1
-		}
-		return 0
-	})
+	i, found := slices.BinarySearchFunc(r.products, id, func(p Product, id int64) int { return cmp.Compare(p.ID, id) })
 	if !found {
 		return Product{}, ErrProductNotFound
 	}
-	return all[i], nil
+	return r.products[i], nil
+}
+
+func (c *catalog) coupon(id int64) (Coupon, error) {
+	r, err := c.read()
+	if err != nil {
+		return Coupon{}, err
+	}
+	i, found := slices.BinarySearchFunc(r.coupons, id, func(c Coupon, id int64) int { return cmp.Compare(c.ID, id) })
+	if !found {
+		return Coupon{}, ErrCouponNotFound
+	}
+	return r.coupons[i], nil
 }

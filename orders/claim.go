@@ -61,12 +61,29 @@ func (s *Service) claim(ctx context.Context, group []unit) {
 	}
 }
 
-// Coupon is one coupon, at most a second old while the database answers; or
-// [ErrCouponNotFound].
-func (s *Service) Coupon(id int64) (Coupon, error) { return Coupon{}, ErrCouponNotFound }
+// Coupons lists every coupon in id order, as fresh as [Service.Products]. The
+// caller must not change the slice. [ErrDatabase] before the first read.
+func (s *Service) Coupons() ([]Coupon, error) {
+	r, err := s.catalog.read()
+	return r.coupons, err
+}
 
-// AddCoupon stores a coupon and returns its id; this process knows it at once.
-// Errors: [ErrInvalid], [ErrDatabase].
+// Coupon is one of [Service.Coupons], or [ErrCouponNotFound].
+func (s *Service) Coupon(id int64) (Coupon, error) { return s.catalog.coupon(id) }
+
+// AddCoupon stores a coupon, of which nobody has one yet, and returns its id; this
+// process's catalogue has it at once. Errors: [ErrInvalid], [ErrDatabase].
 func (s *Service) AddCoupon(ctx context.Context, c Coupon) (int64, error) {
-	return 0, ErrInvalid
+	if err := c.validate(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
+	defer cancel()
+	id, err := s.store.AddCoupon(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	// The coupon is stored whatever comes of this; the next refresh has it.
+	_ = s.catalog.refresh(ctx)
+	return id, nil
 }

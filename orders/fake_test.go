@@ -27,6 +27,7 @@ type fakeStore struct {
 	reads    int
 	takes    time.Duration
 	delay    time.Duration
+	coupons  fakeCoupons
 }
 
 func (f *fakeStore) do(fn func()) {

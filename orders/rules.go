@@ -8,6 +8,9 @@ import (
 	"unicode/utf8"
 )
 
+// MaxCoupons is how many of one coupon there are at most.
+const MaxCoupons = 1_000_000_000
+
 // Limits on a product. With [MaxItems] and [MaxQuantity] no total can overflow:
 // 100 × 1,000 × 10¹² < 2⁶³.
 const (
@@ -80,25 +83,53 @@ func validateClaim(b Buyer) error {
 var lineID = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
 func (p Product) validate() error {
-	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+	var r rules
+	r.name(p.Name)
+	r.text("brand", p.Brand, MaxName)
+	r.must(p.Price >= 0 && p.Price <= MaxPrice, "price must be between 0 and %d", int64(MaxPrice))
+	r.must(p.Stock >= 0 && p.Stock <= MaxStock, "stock must be between 0 and %d", int64(MaxStock))
+	r.text("image_url", p.ImageURL, MaxImageURL)
+	r.must(imageURL(p.ImageURL), "image_url must begin with http://, https://, / or data:image/")
+	r.line(p.Line)
+	return r.broken()
+}
+
+func (c Coupon) validate() error {
+	var r rules
+	r.name(c.Name)
+	r.must(c.Quantity >= 1 && c.Quantity <= MaxCoupons, "quantity must be between 1 and %d", MaxCoupons)
+	r.must(c.Discount >= 0 && c.Discount <= MaxPrice, "discount must be between 0 and %d", int64(MaxPrice))
+	r.line(c.Line)
+	return r.broken()
+}
+
+// rules are those that something breaks.
+type rules []error
+
+func (r *rules) must(ok bool, format string, args ...any) {
+	if !ok {
+		*r = append(*r, fmt.Errorf(format, args...))
 	}
-	text := func(s string, most int) bool { return len(s) <= most && utf8.ValidString(s) }
-	check(strings.TrimSpace(p.Name) != "", "name is missing")
-	check(text(p.Name, MaxName), "name must be UTF-8 of at most %d bytes", MaxName)
-	check(text(p.Brand, MaxName), "brand must be UTF-8 of at most %d bytes", MaxName)
-	check(p.Price >= 0 && p.Price <= MaxPrice, "price must be between 0 and %d", int64(MaxPrice))
-	check(p.Stock >= 0 && p.Stock <= MaxStock, "stock must be between 0 and %d", int64(MaxStock))
-	check(text(p.ImageURL, MaxImageURL), "image_url must be UTF-8 of at most %d bytes", MaxImageURL)
-	check(imageURL(p.ImageURL), "image_url must begin with http://, https://, / or data:image/")
-	check(p.Line == "" || lineID.MatchString(p.Line), "line must be 1 to 32 of a-z, 0-9 and -")
-	if len(errs) == 0 {
+}
+
+func (r *rules) text(field, s string, most int) {
+	r.must(len(s) <= most && utf8.ValidString(s), "%s must be UTF-8 of at most %d bytes", field, most)
+}
+
+func (r *rules) name(s string) {
+	r.must(strings.TrimSpace(s) != "", "name is missing")
+	r.text("name", s, MaxName)
+}
+
+func (r *rules) line(id string) {
+	r.must(id == "" || lineID.MatchString(id), "line must be 1 to 32 of a-z, 0-9 and -")
+}
+
+func (r rules) broken() error {
+	if len(r) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrInvalid, errors.Join(errs...))
+	return fmt.Errorf("%w: %w", ErrInvalid, errors.Join(r...))
 }
 
 // imageURL keeps out what a page would run: javascript: and the like.

@@ -94,6 +94,35 @@ func TestProductRules(t *testing.T) {
 	}
 }
 
+func TestCouponRules(t *testing.T) {
+	s, err := NewService(&fakeStore{}, DefaultOptions(), discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		coupon Coupon
+		says   string // "" for a good one
+	}{
+		"plain":             {Coupon{Name: "A tenth off", Quantity: 1}, ""},
+		"everything":        {Coupon{Name: "All off", Quantity: MaxCoupons, Discount: MaxPrice, Line: "vip-1"}, ""},
+		"no name":           {Coupon{Quantity: 1}, "name is missing"},
+		"long name":         {Coupon{Name: strings.Repeat("é", 101), Quantity: 1}, "name must be"},
+		"none":              {Coupon{Name: "A tenth off"}, "quantity"},
+		"too many":          {Coupon{Name: "A tenth off", Quantity: MaxCoupons + 1}, "quantity"},
+		"negative discount": {Coupon{Name: "A tenth off", Quantity: 1, Discount: -1}, "discount"},
+		"high discount":     {Coupon{Name: "A tenth off", Quantity: 1, Discount: MaxPrice + 1}, "discount"},
+		"odd line":          {Coupon{Name: "A tenth off", Quantity: 1, Line: "a line"}, "line"},
+	} {
+		_, err := s.AddCoupon(t.Context(), c.coupon)
+		if c.says == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.says != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v does not say %q", name, err, c.says)
+		}
+	}
+}
+
 func TestOptionsRules(t *testing.T) {
 	_, err := NewService(&fakeStore{}, Options{PayWithin: -1, TestDelay: -1}, discard)
 	for _, word := range []string{"workers", "deadline", "pay_within", "test_delay"} {

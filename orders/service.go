@@ -260,10 +260,13 @@ func (s *Service) Order(ctx context.Context, b Buyer, id string) (Order, error) 
 // Products lists every product in id order, at most a second old while the
 // database answers, and the last ones read while it does not. The caller must
 // not change the slice. [ErrDatabase] before the first read.
-func (s *Service) Products() ([]Product, error) { return s.catalog.all() }
+func (s *Service) Products() ([]Product, error) {
+	r, err := s.catalog.read()
+	return r.products, err
+}
 
 // Product is one of [Service.Products], or [ErrProductNotFound].
-func (s *Service) Product(id int64) (Product, error) { return s.catalog.one(id) }
+func (s *Service) Product(id int64) (Product, error) { return s.catalog.product(id) }
 
 // AddProduct stores a product and returns its id; this process's catalogue has
 // it at once. Errors: [ErrInvalid], [ErrDatabase].
@@ -292,7 +295,7 @@ func (s *Service) Summary(ctx context.Context) (Summary, error) {
 // Ready says whether orders can be taken: the catalogue has been read and the
 // database answers.
 func (s *Service) Ready(ctx context.Context) error {
-	if _, err := s.catalog.all(); err != nil {
+	if _, err := s.catalog.read(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sideTimeout)

@@ -1,0 +1,222 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeCoupons are what a [fakeStore] keeps of coupons.
+type fakeCoupons struct {
+	all    []Coupon
+	claims map[string]Claim // by coupon and visitor
+	groups [][]ClaimRequest // that Claim was called with
+}
+
+func (f *fakeStore) Claim(_ context.Context, group []ClaimRequest) []Claimed {
+	f.do(func() { f.coupons.groups = append(f.coupons.groups, group) })
+	time.Sleep(f.takes)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	claimed := make([]Claimed, len(group))
+	for i, r := range group {
+		claimed[i] = f.coupons.claim(r)
+		if err := f.failing(); err != nil {
+			claimed[i] = Claimed{Err: err}
+		}
+	}
+	return claimed
+}
+
+func (f *fakeCoupons) claim(r ClaimRequest) Claimed {
+	at := slices.IndexFunc(f.all, func(c Coupon) bool { return c.ID == r.CouponID })
+	key := fmt.Sprint(r.CouponID, r.Visitor)
+	had, has := f.claims[key]
+	switch {
+	case at < 0:
+		return Claimed{Err: ErrCouponNotFound}
+	case f.all[at].Line != "" && f.all[at].Line != r.Line:
+		return Claimed{Err: ErrOtherLine}
+	case has:
+		return Claimed{Claim: had}
+	case f.all[at].Issued == f.all[at].Quantity:
+		return Claimed{Err: ErrSoldOut}
+	}
+	f.all[at].Issued++
+	c := Claim{r.CouponID, r.Visitor, r.Code, f.all[at].Quantity - f.all[at].Issued}
+	if f.claims == nil {
+		f.claims = map[string]Claim{}
+	}
+	f.claims[key] = c
+	return Claimed{Claim: c, Created: true}
+}
+
+func (f *fakeStore) Coupons(context.Context) ([]Coupon, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.coupons.all), f.failing()
+}
+
+func (f *fakeStore) AddCoupon(_ context.Context, c Coupon) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.ID = int64(len(f.coupons.all) + 1)
+	f.coupons.all = append(f.coupons.all, c)
+	return c.ID, f.failing()
+}
+
+// claimReply is what one caller of Claim got, and when since it asked.
+type claimReply struct {
+	claim   Claim
+	created bool
+	err     error
+	after   time.Duration
+}
+
+// askClaim claims coupon 1 in a goroutine of its own, and returns when nothing moves
+// any more. The reply may be read once the goroutine has ended.
+func askClaim(ctx context.Context, wg *sync.WaitGroup, s *Service, b Buyer) *claimReply {
+	r, start := &claimReply{}, time.Now()
+	wg.Go(func() {
+		r.claim, r.created, r.err = s.Claim(ctx, b, 1)
+		r.after = time.Since(start)
+	})
+	synctest.Wait()
+	return r
+}
+
+func (r *claimReply) check(t *testing.T, who string, created bool, want error, after time.Duration) {
+	t.Helper()
+	if r.created != created || !errors.Is(r.err, want) || (want == nil) != (r.claim.Code != "") || r.after != after {
+		t.Errorf("%s: %+v, want created %v, %v, after %v", who, *r, created, want, after)
+	}
+}
+
+func visitor(name string) Buyer {
+	return Buyer{TokenID: "token of " + name, Visitor: name, Line: "default"}
+}
+
+// TestOneVisitorsClaimTakesOnePlace has one visitor ask for one coupon on 200
+// connections, with two tokens.
+func TestOneVisitorsClaimTakesOnePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = time.Second
+		f := &fakeStore{takes: work, coupons: fakeCoupons{all: []Coupon{{ID: 1, Quantity: 5}}}}
+		s, stop := running(t, f, func(o *Options) { o.Workers, o.Backlog = 2, 1 })
+		var arrived []Buyer
+		s.OnArrived(func(b Buyer) { arrived = append(arrived, b) })
+		s.OnCommitted(func(b Buyer) { t.Errorf("%v spent a token on a claim", b) })
+		var wg sync.WaitGroup
+		var flood [200]*claimReply
+		for i := range flood {
+			b := visitor("flood")
+			b.TokenID = fmt.Sprint("token ", i%2)
+			flood[i] = askClaim(t.Context(), &wg, s, b)
+		}
+		if p := s.PoolStats(); p.Busy != 1 || p.Backlog != 0 || p.BacklogPeak != 0 {
+			t.Errorf("200 of one visitor: %+v", p)
+		}
+		wg.Wait()
+		for i, r := range flood {
+			r.check(t, fmt.Sprint("flood ", i), i == 0, nil, work)
+			if r.claim != flood[0].claim {
+				t.Errorf("flood %d: %+v, the first %+v", i, r.claim, flood[0].claim)
+			}
+		}
+		if len(f.coupons.groups) != 1 || len(f.coupons.groups[0]) != 1 || len(arrived) != 1 {
+			t.Errorf("worked on %v, arrived %v", f.coupons.groups, arrived)
+		}
+		again := askClaim(t.Context(), &wg, s, visitor("flood"))
+		wg.Wait()
+		again.check(t, "again", false, nil, work)
+		if again.claim != flood[0].claim {
+			t.Errorf("again: %+v, the first %+v", again.claim, flood[0].claim)
+		}
+		stop()
+	})
+}
+
+// TestTwinsOfAClaim are those who ask for the same while it is at work.
+func TestTwinsOfAClaim(t *testing.T) {
+	const work = 5 * time.Second
+	alone := func(name string, run func(*testing.T, *fakeStore, *Service, *sync.WaitGroup)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeStore{takes: work, coupons: fakeCoupons{all: []Coupon{{ID: 1, Quantity: 2, Line: "default"}}}}
+				s, stop := running(t, f, func(o *Options) { o.Workers, o.Backlog, o.Deadline = 1, 2, 8*time.Second })
+				var wg sync.WaitGroup
+				run(t, f, s, &wg)
+				wg.Wait()
+				stop()
+			})
+		})
+	}
+	alone("of another visitor", func(t *testing.T, _ *fakeStore, s *Service, wg *sync.WaitGroup) {
+		a := askClaim(t.Context(), wg, s, visitor("a"))
+		b := askClaim(t.Context(), wg, s, visitor("b"))
+		wg.Wait()
+		a.check(t, "a", true, nil, work)
+		b.check(t, "b", true, nil, 2*work)
+		if a.claim.Code == b.claim.Code || a.claim.Remaining != 1 || b.claim.Remaining != 0 {
+			t.Errorf("claims %+v and %+v", a.claim, b.claim)
+		}
+	})
+	alone("of another line", func(t *testing.T, _ *fakeStore, s *Service, wg *sync.WaitGroup) {
+		elsewhere := visitor("a")
+		elsewhere.Line = "vip"
+		refused := askClaim(t.Context(), wg, s, elsewhere)
+		good := askClaim(t.Context(), wg, s, visitor("a"))
+		wg.Wait()
+		refused.check(t, "the other line", false, ErrOtherLine, work)
+		good.check(t, "the coupon's line", true, nil, 2*work)
+	})
+	alone("of one who gives up", func(t *testing.T, _ *fakeStore, s *Service, wg *sync.WaitGroup) {
+		askClaim(t.Context(), wg, s, visitor("before"))
+		ctx, cancel := context.WithCancel(t.Context())
+		first := askClaim(ctx, wg, s, visitor("a"))
+		twin := askClaim(t.Context(), wg, s, visitor("a"))
+		cancel()
+		wg.Wait()
+		first.check(t, "the one who gave up", true, nil, 2*work)
+		twin.check(t, "the twin", false, nil, 2*work)
+	})
+	alone("of one that finds no worker", func(t *testing.T, f *fakeStore, s *Service, wg *sync.WaitGroup) {
+		f.do(func() { f.takes = 20 * time.Second })
+		askClaim(t.Context(), wg, s, visitor("before"))
+		first := askClaim(t.Context(), wg, s, visitor("a"))
+		time.Sleep(time.Second)
+		twin := askClaim(t.Context(), wg, s, visitor("a"))
+		wg.Wait()
+		first.check(t, "first", false, ErrOverloaded, 8*time.Second)
+		twin.check(t, "twin", false, ErrOverloaded, 7*time.Second)
+	})
+	alone("while the database is away", func(t *testing.T, f *fakeStore, s *Service, wg *sync.WaitGroup) {
+		f.do(func() { f.away = true })
+		first := askClaim(t.Context(), wg, s, visitor("a"))
+		twin := askClaim(t.Context(), wg, s, visitor("a"))
+		wg.Wait()
+		first.check(t, "first", false, ErrDatabase, work)
+		twin.check(t, "twin", false, ErrDatabase, work)
+	})
+}
+
+func TestClaimRules(t *testing.T) {
+	s, err := NewService(&fakeStore{}, DefaultOptions(), discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []Buyer{{}, {TokenID: "t"}, {Visitor: "v"}, {TokenID: "t", Visitor: "\xff"}, {TokenID: "t", Visitor: strings.Repeat("v", 256)}} {
+		if _, _, err := s.Claim(t.Context(), b, 1); !errors.Is(err, ErrInvalid) {
+			t.Errorf("buyer %+v: %v", b, err)
+		}
+	}
+	if _, _, err := s.Claim(t.Context(), someone, -1); !errors.Is(err, ErrCouponNotFound) {
+		t.Errorf("no coupon: %v", err)
+	}
+}
