@@ -10,10 +10,11 @@ import (
 const mostClaims = 1000
 
 // Claim gives the buyer's visitor a coupon, or finds the one that they have; created
-// tells which. It does not spend the token. Claims wait for a worker as orders do. Of
-// all that ask for one coupon for one visitor at the same time, one is at work or in
-// the backlog; the others share what it comes to, and so wait no longer than it does.
-// As it is not theirs to give up, an end of ctx does not end that wait.
+// tells which. It does not spend the token. Claims wait for a worker as orders do, but
+// for those that an [Issuer] answers. Of all that ask for one coupon for one visitor at
+// the same time, one is at work or in the backlog; the others share what it comes to,
+// and so wait no longer than it does. As it is not theirs to give up, an end of ctx does
+// not end that wait.
 //
 // Errors: [ErrInvalid], [ErrCouponNotFound], [ErrOtherLine], [ErrSoldOut],
 // [ErrOverloaded], [ErrStopping], [ErrDatabase].
@@ -22,14 +23,18 @@ func (s *Service) Claim(ctx context.Context, b Buyer, couponID int64) (c Claim, 
 		return Claim{}, false, err
 	}
 	shared, err, _ := s.claiming.Do(fmt.Sprintf("%d %q %q", couponID, b.Line, b.Visitor), func() (any, error) {
-		u := &claiming{token: b.TokenID, request: ClaimRequest{CouponID: couponID, Visitor: b.Visitor, Line: b.Line, Code: NewCode()}}
 		s.arrived(b)
-		err := s.pool.submit(context.WithoutCancel(ctx), time.Now().Add(s.opts.Deadline), s.claims, u)
-		if err == nil {
-			err = u.Err
-		}
-		created = u.Created
-		return u.Claim, err
+		until := time.Now().Add(s.opts.Deadline)
+		r := ClaimRequest{CouponID: couponID, Visitor: b.Visitor, Line: b.Line, Code: NewCode()}
+		claimed := s.issue(context.WithoutCancel(ctx), r, func(ctx context.Context, r ClaimRequest) Claimed {
+			u := &claiming{token: b.TokenID, request: r}
+			if err := s.pool.submit(ctx, until, s.claims, u); err != nil {
+				return Claimed{Err: err}
+			}
+			return u.Claimed
+		})
+		created = claimed.Created
+		return claimed.Claim, claimed.Err
 	})
 	if err != nil {
 		return Claim{}, false, err
