@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -10,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 
@@ -31,7 +29,8 @@ const (
 type childStore struct {
 	URL, Path string
 	Product   int64
-	Name      string // of this child, for its tokens
+	Coupon    int64
+	Name      string // of this child, for its tokens and visitors
 }
 
 func child(task string) int {
@@ -45,8 +44,11 @@ func child(task string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if task == "place" {
+	switch task {
+	case "place":
 		err = placeForever(s, c)
+	case "claim":
+		err = claimForever(s, c)
 	}
 	if err := errors.Join(err, s.Close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -79,7 +81,7 @@ func placeForever(s *Store, c childStore) error {
 	return <-errs
 }
 
-func childProcess(t *testing.T, task string, c childStore) *exec.Cmd {
+func childProcess(t testing.TB, task string, c childStore) *exec.Cmd {
 	t.Helper()
 	options, err := json.Marshal(c)
 	if err != nil {
@@ -104,7 +106,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		acknowledged := map[string]bool{}
 		for round := range 3 {
 			c := childStore{URL: opts.URL, Path: opts.Path, Product: product, Name: fmt.Sprint("round-", round)}
-			for _, id := range killAfter(t, childProcess(t, "place", c), 50+rand.IntN(150)) {
+			for _, id := range orderstest.KillAfter(t, childProcess(t, "place", c), 50+rand.IntN(150)) {
 				acknowledged[id] = true
 			}
 			left := stockPlusItems(t, s, product)
@@ -119,37 +121,6 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		}
 		t.Logf("%d acknowledged", len(acknowledged))
 	})
-}
-
-// killAfter kills the child as soon as it has printed n ids, and returns all
-// that it printed before it died.
-func killAfter(t *testing.T, cmd *exec.Cmd, n int) (ids []string) {
-	t.Helper()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			break // a part of a line was not printed to its end: not acknowledged
-		}
-		ids = append(ids, strings.TrimSpace(line))
-		if len(ids) == n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Errorf("kill: %v", err)
-			}
-		}
-	}
-	_ = cmd.Wait() // it was killed: that is its error
-	if len(ids) < n {
-		t.Fatalf("the process ended by itself after %d orders", len(ids))
-	}
-	return ids
 }
 
 // stockPlusItems reads both in one statement: a transaction of the killed

@@ -1,8 +1,8 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +21,6 @@ import (
 //  3. insert the claims, sorted by primary key: the lock orders the groups of one coupon,
 //     and the sorting those that write beside each other;
 //  4. raise what the coupons have issued.
-//
-// A claim that is found after a commit of unknown outcome is not reported as created.
 func (s *Store) Claim(ctx context.Context, group []orders.ClaimRequest) []orders.Claimed {
 	pause := time.Duration(s.delay.Load())
 	ctx, cancel := context.WithTimeout(ctx, placeTimeout+pause)
@@ -38,6 +36,7 @@ func (s *Store) claim(ctx context.Context, pause time.Duration, group []orders.C
 			return claimed, nil
 		}
 	}
+	again := false
 	err = s.settle(ctx, pause, func(tx *gorm.DB) error {
 		coupons, err := s.readCoupons(tx, group, s.dialect.forUpdate)
 		if err != nil {
@@ -48,7 +47,8 @@ func (s *Store) claim(ctx context.Context, pause time.Duration, group []orders.C
 			return err
 		}
 		var fresh []orders.ClaimRequest
-		claimed, fresh = giveOut(group, coupons, codes)
+		claimed, fresh = giveOut(group, coupons, codes, again)
+		again = true
 		return writeClaims(tx, fresh, coupons)
 	})
 	return claimed, err
@@ -76,7 +76,7 @@ func (s *Store) tooLate(ctx context.Context, group []orders.ClaimRequest) []orde
 	if err != nil {
 		return nil
 	}
-	claimed, _ := giveOut(group, coupons, codes)
+	claimed, _ := giveOut(group, coupons, codes, false)
 	return claimed
 }
 
@@ -85,10 +85,9 @@ func (s *Store) readCoupons(db *gorm.DB, group []orders.ClaimRequest, locking st
 	for i, r := range group {
 		ids[i] = r.CouponID
 	}
-	slices.Sort(ids)
 	var rows []*couponRow
-	err := db.Raw("SELECT id, quantity, issued, discount, line, "+s.dialect.nowMS+" AS now_ms"+
-		" FROM coupons WHERE id IN ? ORDER BY id"+locking, slices.Compact(ids)).Scan(&rows).Error
+	err := db.Raw("SELECT id, quantity, issued, discount, line, " + s.dialect.nowMS + " AS now_ms" +
+		" FROM coupons WHERE id IN (" + numbers(distinct(ids)) + ") ORDER BY id" + locking).Scan(&rows).Error
 	if err != nil {
 		return nil, err
 	}
@@ -100,66 +99,61 @@ func (s *Store) readCoupons(db *gorm.DB, group []orders.ClaimRequest, locking st
 }
 
 // readCodes looks up what those who ask have already. It asks coupon by coupon, in one
-// statement: SQLite does not take lists of pairs as MySQL does.
+// statement: SQLite does not take a list of pairs as MySQL does.
 func readCodes(db *gorm.DB, group []orders.ClaimRequest) (map[holder]string, error) {
-	visitors := make(map[int64][]string)
-	for _, r := range group {
-		visitors[r.CouponID] = append(visitors[r.CouponID], r.Visitor)
+	wanted := make([]holder, len(group))
+	for i, r := range group {
+		wanted[i] = holder{r.CouponID, r.Visitor}
 	}
-	var sql strings.Builder
-	args := make([]any, 0, len(group)+len(visitors))
-	sql.WriteString("SELECT coupon_id, visitor, code FROM coupon_claims WHERE ")
-	for coupon, names := range visitors {
-		if len(args) > 0 {
-			sql.WriteString(" OR ")
+	slices.SortFunc(wanted, holder.compare)
+	wanted = slices.Compact(wanted)
+	var where strings.Builder
+	visitors := make([]any, len(wanted))
+	for i, h := range wanted {
+		switch {
+		case i == 0:
+			fmt.Fprintf(&where, "coupon_id = %d AND visitor IN (?", h.coupon)
+		case h.coupon != wanted[i-1].coupon:
+			fmt.Fprintf(&where, ") OR coupon_id = %d AND visitor IN (?", h.coupon)
+		default:
+			where.WriteString(",?")
 		}
-		sql.WriteString("coupon_id = ? AND visitor IN (?" + strings.Repeat(",?", len(names)-1) + ")")
-		args = append(args, coupon)
-		for _, name := range names {
-			args = append(args, name)
-		}
+		visitors[i] = h.visitor
 	}
-	var rows []struct {
-		CouponID int64
-		Visitor  string
-		Code     string
-	}
-	if err := db.Raw(sql.String(), args...).Scan(&rows).Error; err != nil {
+	var rows []orders.Claim
+	err := db.Raw("SELECT coupon_id, visitor, code FROM coupon_claims WHERE "+where.String()+")", visitors...).Scan(&rows).Error
+	if err != nil {
 		return nil, err
 	}
 	codes := make(map[holder]string, len(rows))
-	for _, r := range rows {
-		codes[holder{r.CouponID, r.Visitor}] = r.Code
+	for _, c := range rows {
+		codes[holder{c.CouponID, c.Visitor}] = c.Code
 	}
 	return codes, nil
 }
 
 func writeClaims(tx *gorm.DB, fresh []orders.ClaimRequest, coupons map[int64]*couponRow) error {
-	if len(fresh) == 0 {
-		return nil
-	}
 	slices.SortFunc(fresh, func(a, b orders.ClaimRequest) int {
-		return cmp.Or(cmp.Compare(a.CouponID, b.CouponID), cmp.Compare(a.Visitor, b.Visitor))
+		return holder{a.CouponID, a.Visitor}.compare(holder{b.CouponID, b.Visitor})
 	})
-	const columns = 6
-	var sql strings.Builder
-	args := make([]any, 0, columns*len(fresh))
-	sql.WriteString("INSERT INTO coupon_claims (coupon_id, visitor, code, discount, line, claimed_at) VALUES ")
+	b := newBulk(tx, "INSERT INTO coupon_claims (coupon_id, visitor, code, discount, line, claimed_at) VALUES ")
 	var issued []amount
-	for i, r := range fresh {
-		if i > 0 {
-			sql.WriteByte(',')
-		}
-		sql.WriteString("(?,?,?,?,?,?)")
+	for _, r := range fresh {
 		c := coupons[r.CouponID]
-		args = append(args, c.ID, r.Visitor, r.Code, c.Discount, c.Line, c.NowMS)
+		b.number(c.ID)
+		b.text(r.Visitor)
+		b.text(r.Code)
+		b.number(c.Discount)
+		b.text(c.Line)
+		b.number(c.NowMS)
+		b.endRow()
 		if last := len(issued) - 1; last >= 0 && issued[last].ID == c.ID {
 			issued[last].Quantity++
 		} else {
 			issued = append(issued, amount{c.ID, 1})
 		}
 	}
-	if err := tx.Exec(sql.String(), args...).Error; err != nil {
+	if err := b.exec(); err != nil {
 		return err
 	}
 	return add(tx, "coupons", "issued", +1, issued)
