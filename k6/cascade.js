@@ -12,13 +12,13 @@
 //
 //   0          gate        quiet                lead     saturated          end
 //   |--tokens--|--settle--|--crowd--|--leave--|--orders--|--crowd + orders--|
-import { check, sleep } from 'k6';
+import { check } from 'k6';
 import exec from 'k6/execution';
 import { Trend } from 'k6/metrics';
-import { arrive, crowd } from './lib/crowd.js';
+import { arrive, crowd, sleepUntil } from './lib/crowd.js';
 import { number, seconds, text } from './lib/env.js';
-import { changeLine, createProduct, delayOrders, readLine, restartLine } from './lib/operator.js';
-import { orderThreshold, thresholds, trendStats } from './lib/thresholds.js';
+import { changeLine, createProduct, delayOrders, letEverybodyIn, putBack, restartLine } from './lib/operator.js';
+import { bound, broken, thresholds, trendStats } from './lib/thresholds.js';
 import { Visitor } from './lib/visitor.js';
 
 const users = number('USERS', 1000);
@@ -62,7 +62,7 @@ export const options = {
   },
   setupTimeout: '30s',
   thresholds: thresholds({
-    ...orderThreshold(15000),
+    ...bound('order', 15000),
     ...bounds('quiet'),
     ...bounds('saturated'),
     order_completed_at: ['max>0'], // there were orders
@@ -84,10 +84,9 @@ function of(name, phase) {
 }
 
 export function setup() {
-  const before = readLine();
   delayOrders(Math.round(delay * 1000));
   restartLine(); // nobody of an earlier run may stand in front of the crowd
-  changeLine({ paused: false, mode: 'passthrough', rate_override: null, max_active: 0, max_length: 0 });
+  const before = letEverybodyIn();
   return { product: createProduct(), before, start: Date.now() };
 }
 
@@ -139,18 +138,8 @@ export function wait() {
 }
 
 export function teardown({ before }) {
-  changeLine({
-    paused: before.paused,
-    mode: before.mode,
-    rate_override: before.rate_override,
-    max_active: before.max_active,
-    max_length: before.max_length,
-  });
+  putBack(before);
   delayOrders(0);
-}
-
-function sleepUntil(time) {
-  sleep(Math.max(0, time - Date.now()) / 1000);
 }
 
 export function handleSummary(data) {
@@ -222,16 +211,3 @@ function table(result) {
 }
 
 const percent = (share) => `${(share * 100).toFixed(1)} %`;
-
-// broken lists the thresholds that were crossed.
-function broken(metrics) {
-  const lines = [];
-  for (const [name, metric] of Object.entries(metrics)) {
-    for (const [expression, { ok }] of Object.entries(metric.thresholds || {})) {
-      if (!ok) {
-        lines.push(`  BROKEN    ${name}: ${expression}\n`);
-      }
-    }
-  }
-  return lines.join('');
-}

@@ -9,7 +9,7 @@ import { Counter } from 'k6/metrics';
 import { arrive, crowd } from './lib/crowd.js';
 import { number, seconds } from './lib/env.js';
 import { createProduct, summary } from './lib/operator.js';
-import { orderThreshold, thresholds, trendStats } from './lib/thresholds.js';
+import { bound, thresholds, trendStats } from './lib/thresholds.js';
 import { Visitor } from './lib/visitor.js';
 
 const users = number('USERS', 100);
@@ -22,7 +22,7 @@ export const options = {
   // Nobody is told to wait longer than half a minute between two polls.
   scenarios: { full_flow: crowd(users, ramp, polls * 30) },
   thresholds: thresholds({
-    ...orderThreshold(5000),
+    ...bound('order', 5000),
     orders_acknowledged: [`count==${users}`],
   }),
   summaryTrendStats: trendStats,

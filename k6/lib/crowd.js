@@ -24,6 +24,11 @@ export function arrive(users, ramp) {
   sleep((ramp * exec.scenario.iterationInTest) / users);
 }
 
+// sleepUntil sleeps until the time has come (ms since 1970).
+export function sleepUntil(time) {
+  sleep(Math.max(0, time - Date.now()) / 1000);
+}
+
 // visit is one user's stay: arrive, enter, poll as told for the hold (s), and
 // look at the product if let in by then.
 export function visit(users, ramp, hold, product) {

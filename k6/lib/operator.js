@@ -23,7 +23,27 @@ export function createProduct() {
   return made.product_id;
 }
 
-export const readLine = () => call('GET', lineURL, 200);
+// createCoupon makes a coupon of which there are so many and returns its id.
+export function createCoupon(quantity) {
+  const made = call('POST', `${urls.ordersAdmin}/admin/api/coupons`, 201, {
+    name: 'Load test coupon',
+    quantity,
+    discount: 100,
+  });
+  return made.coupon_id;
+}
+
+// letEverybodyIn ends all waiting and returns the line as it was, for putBack().
+export function letEverybodyIn() {
+  const before = readLine();
+  changeLine({ paused: false, mode: 'passthrough', rate_override: null, max_active: 0, max_length: 0 });
+  return before;
+}
+
+export const putBack = ({ paused, mode, rate_override, max_active, max_length }) =>
+  changeLine({ paused, mode, rate_override, max_active, max_length });
+
+const readLine = () => call('GET', lineURL, 200);
 
 export const changeLine = (change) => call('PATCH', lineURL, 200, change);
 

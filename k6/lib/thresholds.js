@@ -1,22 +1,37 @@
 import { number } from './env.js';
 
-// thresholds are what every script must keep: each check holds, nothing fails,
-// and an answer comes within a bound. The bounds are generous, because on
-// machines shared with others an absolute time says little; give tighter ones
-// with P95_ENTER, P95_POSITION and P95_ORDER (ms) where it does.
-export function thresholds(more = {}) {
-  return {
-    checks: ['rate==1'],
-    http_req_failed: ['rate==0'],
-    'http_req_duration{name:enter}': [`p(95)<${number('P95_ENTER', 1000)}`],
-    'http_req_duration{name:position}': [`p(95)<${number('P95_POSITION', 1000)}`],
-    ...more,
-  };
-}
+// nothingFails is what every script must keep: each check holds, and every request
+// gets a status that it is meant to get.
+export const nothingFails = {
+  checks: ['rate==1'],
+  http_req_failed: ['rate==0'],
+};
 
-export const orderThreshold = (fallback) => ({
-  'http_req_duration{name:order}': [`p(95)<${number('P95_ORDER', fallback)}`],
+// bound is the most that the 95th percentile of the requests of a name may take, in
+// ms. The fallbacks are generous, because on machines shared with others an absolute
+// time says little; give tighter ones with P95_ENTER, P95_POSITION and so on where it
+// does.
+export const bound = (name, fallback) => ({
+  [`http_req_duration{name:${name}}`]: [`p(95)<${number(`P95_${name.toUpperCase()}`, fallback)}`],
 });
+
+// thresholds are those of a script whose users stand in line.
+export function thresholds(more = {}) {
+  return { ...nothingFails, ...bound('enter', 1000), ...bound('position', 1000), ...more };
+}
 
 // trendStats are the statistics that a summary shows of each time.
 export const trendStats = ['avg', 'min', 'med', 'p(95)', 'p(99)', 'max', 'count'];
+
+// broken lists the thresholds that were crossed, for a summary of a script's own.
+export function broken(metrics) {
+  const lines = [];
+  for (const [name, metric] of Object.entries(metrics)) {
+    for (const [expression, { ok }] of Object.entries(metric.thresholds || {})) {
+      if (!ok) {
+        lines.push(`  BROKEN    ${name}: ${expression}\n`);
+      }
+    }
+  }
+  return lines.join('');
+}

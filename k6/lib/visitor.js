@@ -67,6 +67,24 @@ export class Visitor {
     return http.get(`${urls.orders}/orders/${id}`, this.params('read_order', [200], { Authorization: `Bearer ${this.answer.token}` }));
   }
 
+  // pay has an order paid, as a page does when it goes on from the basket.
+  pay(id) {
+    return http.post(
+      `${urls.orders}/orders/${id}/payment`,
+      JSON.stringify({ method: 'card' }),
+      this.params('payment', [200], { 'Content-Type': 'application/json', Authorization: `Bearer ${this.answer.token}` }),
+    );
+  }
+
+  // claim asks for a coupon, of which there may be none left.
+  claim(coupon) {
+    return http.post(`${urls.orders}/coupons/${coupon}/claim`, null, this.params('claim', [201, 409], { Authorization: `Bearer ${this.answer.token}` }));
+  }
+
+  readCoupon(coupon) {
+    return http.get(`${urls.orders}/coupons/${coupon}`, this.params('coupon', [200]));
+  }
+
   // look reads the product's page, as somebody does who was let in.
   look(product) {
     const res = http.get(`${urls.orders}/products/${product}`, this.params('product', [200]));
