@@ -14,10 +14,11 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench lint fmt cover prove pictures k6-blackfriday k6-full-flow k6-spike k6-cascade
+.PHONY: help run build test bench lint fmt cover prove bench-coupons bench-orders \
+	pictures k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build and serve the embedded default: no Redis, no MySQL
 	@exec bin/sluice serve $(ARGS)
@@ -46,6 +47,13 @@ prove: ## the promises at full size, on a real Redis and MariaDB: half an hour o
 
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+
+# More rounds: make bench-coupons ARGS="-rounds 5"
+bench-coupons: ## our ways to give out coupons beside the published ones; writes the table and picture of docs/benchmarks.md
+	$(GO) test -count=1 -timeout 30m -run '^TestCoupons$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
+
+bench-orders: ## orders over HTTP, in groups and one by one; writes the table of docs/benchmarks.md
+	$(GO) test -count=1 -timeout 30m -run '^TestOrders$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
 
 lint: ## check formatting, vet, and the rules of .golangci.yml
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed (make fmt):"; echo "$$unformatted"; exit 1; fi
@@ -78,3 +86,9 @@ k6-spike: ## 1,000 users within one second, against a running sluice
 
 k6-cascade: ## polls beside saturated slow orders; see k6/README.md for the service it needs
 	$(K6) run k6/cascade.js
+
+k6-coupon-rush: ## 10,000 users claim one of 5,000 coupons at one moment; see k6/README.md for the service it needs
+	$(K6) run k6/coupon_rush.js
+
+k6-order-payment: ## 700 users order and pay in a closed loop for a minute; see k6/README.md for the service it needs
+	$(K6) run k6/order_payment.js
