@@ -35,13 +35,7 @@ func TestDelayTakesNoLock(t *testing.T) {
 			done <- err
 		}()
 		if !slow.dialect.oneWriter {
-			db, err := slow.workers.DB()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for db.Stats().InUse != 1 {
-				runtime.Gosched()
-			}
+			inUse(t, slow, 1)
 		}
 		if _, created, err := orderstest.Ask(t.Context(), quick, orders.Buyer{TokenID: "quick"}, cart); err != nil || !created {
 			t.Errorf("beside a delayed order: created %v, %v", created, err)
@@ -72,4 +66,16 @@ func TestDelayTakesNoLock(t *testing.T) {
 			t.Errorf("after the delay: created %v, %v", created, err)
 		}
 	})
+}
+
+// inUse waits until so many workers' connections are.
+func inUse(t *testing.T, s *Store, connections int) {
+	t.Helper()
+	db, err := s.workers.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for db.Stats().InUse != connections {
+		runtime.Gosched()
+	}
 }
