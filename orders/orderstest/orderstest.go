@@ -23,6 +23,8 @@ type Database struct {
 	// Repeated is how many transactions all handles have repeated because the
 	// database had rolled them back.
 	Repeated func() int64
+	// Elapse makes every payment look as if it had been asked for so much longer ago.
+	Elapse func(t testing.TB, d time.Duration)
 }
 
 // Run runs the whole suite; fresh makes the database of each test.

@@ -4,9 +4,10 @@
 // # Connections
 //
 // A [Store] has three handles. The workers' one has as many connections as
-// there are workers, and only Place uses it. Who reads an order, adds up all or
-// adds a product uses a small one, so that no reader waits for a slow order and
-// no order for a crowd of readers. What the process does for itself, at its own
+// there are workers, and only orders and claims use it. Who reads or pays an order,
+// adds up all or adds a product uses a small one, so that no reader waits for a slow
+// order and no order for a crowd of readers; a payment has none while the provider is
+// asked. What the process does for itself, at its own
 // pace, has the smallest: a crowd of readers on a table that is stuck must not
 // let the catalogue grow old.
 //
@@ -52,9 +53,10 @@ type Options struct {
 
 const (
 	sideConnections = 4
-	// upkeepConnections are one for the sweeper, which may wait for locks, and
-	// one for the catalogue and the pings, which do not.
-	upkeepConnections = 2
+	// upkeepConnections are one each for the sweeper and for the reconciler of the
+	// payments, which may wait for locks, and one for the catalogue and the pings,
+	// which do not.
+	upkeepConnections = 3
 	// placeTimeout bounds one Place with its repetitions, not counting the
 	// test delay. It is longer than a lock wait, so that the server's own
 	// verdict comes first.
@@ -66,12 +68,12 @@ const (
 // Store is an [orders.Store]. Its methods hold the contracts of the interface.
 type Store struct {
 	dialect dialect
-	workers *gorm.DB // Place
+	workers *gorm.DB // Place and Claim
 	side    *gorm.DB // whatever else people ask for
-	upkeep  *gorm.DB // the catalogue, the sweeper, and pings
+	upkeep  *gorm.DB // the catalogue, the sweeper, the reconciler, and pings
 	log     *slog.Logger
 	delay   atomic.Int64 // ns
-	// writing lets one goroutine at a time begin a writing transaction, where
+	// writing lets one goroutine at a time write, or begin a transaction, where
 	// the database has one writer: waiting here is first come first served,
 	// in the database it is polling. nil where it has many.
 	writing chan struct{}

@@ -86,6 +86,11 @@ func counted(fresh func(testing.TB) Options) func(testing.TB) orderstest.Databas
 			},
 			Statements: counter.n.Load,
 			Repeated:   repeats.n.Load,
+			Elapse: func(t testing.TB, d time.Duration) {
+				opts := opts
+				opts.Workers = 1
+				elapse(t, openStore(t, opts, logger.Discard), d)
+			},
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (s *Store) transact(ctx context.Context, db *gorm.DB, pause time.Duration, 
 	again := func(err error) bool {
 		return s.dialect.conflict(err) || s.dialect.away(err) && !errors.Is(err, errCommitUnknown)
 	}
-	return s.repeat(ctx, db, pause, again, fn)
+	return s.repeat(ctx, again, func() error { return s.transactOnce(ctx, db, pause, fn) })
 }
 
 // settle is transact on the workers' connections for an fn that looks for what it is
@@ -54,12 +54,27 @@ func (s *Store) settle(ctx context.Context, pause time.Duration, fn func(tx *gor
 	again := func(err error) bool {
 		return s.dialect.conflict(err) || s.dialect.away(err) || errors.Is(err, errCommitUnknown) || errors.Is(err, errTaken)
 	}
-	return s.repeat(ctx, s.workers, pause, again, fn)
+	return s.repeat(ctx, again, func() error { return s.transactOnce(ctx, s.workers, pause, fn) })
 }
 
-func (s *Store) repeat(ctx context.Context, db *gorm.DB, pause time.Duration, again func(error) bool, fn func(tx *gorm.DB) error) error {
+// execute runs one writing statement by itself, without the round trips of a
+// transaction. It must not matter if it is run twice: it is repeated also when the
+// connection was lost and nobody knows what became of it.
+func (s *Store) execute(ctx context.Context, db *gorm.DB, statement string, args ...any) error {
+	again := func(err error) bool { return s.dialect.conflict(err) || s.dialect.away(err) }
+	return s.repeat(ctx, again, func() error {
+		end, err := s.turn(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return db.WithContext(ctx).Exec(statement, args...).Error
+	})
+}
+
+func (s *Store) repeat(ctx context.Context, again func(error) bool, once func() error) error {
 	for attempt := 1; ; attempt++ {
-		err := s.transactOnce(ctx, db, pause, fn)
+		err := once()
 		if err == nil || attempt == maxAttempts || ctx.Err() != nil || !again(err) {
 			return err
 		}
@@ -81,13 +96,12 @@ func (s *Store) transactOnce(ctx context.Context, db *gorm.DB, pause time.Durati
 			return err
 		}
 		pause = 0
-		select {
-		case s.writing <- struct{}{}:
-			defer func() { <-s.writing }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
+	end, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	tx := db.WithContext(ctx).Begin()
 	if tx.Error != nil {
 		return tx.Error
@@ -105,6 +119,20 @@ func (s *Store) transactOnce(ctx context.Context, db *gorm.DB, pause time.Durati
 		return fmt.Errorf("%w: %w", errCommitUnknown, err)
 	}
 	return nil
+}
+
+// turn waits to be the one goroutine that writes, where only one can. end lets the
+// next one.
+func (s *Store) turn(ctx context.Context) (end func(), err error) {
+	if s.writing == nil {
+		return func() {}, nil
+	}
+	select {
+	case s.writing <- struct{}{}:
+		return func() { <-s.writing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -5,8 +5,10 @@ ALTER TABLE orders ADD COLUMN payment_attempt INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE orders ADD COLUMN payment_method TEXT NOT NULL DEFAULT '';
 ALTER TABLE orders ADD COLUMN payment_asked_at INTEGER NULL;
 ALTER TABLE orders ADD COLUMN payment_reference TEXT NOT NULL DEFAULT '';
+CREATE INDEX orders_unsettled ON orders (payment_asked_at) WHERE state = 'payment_unknown';
 
 -- +goose Down
+DROP INDEX orders_unsettled;
 ALTER TABLE orders DROP COLUMN payment_reference;
 ALTER TABLE orders DROP COLUMN payment_asked_at;
 ALTER TABLE orders DROP COLUMN payment_method;
