@@ -23,8 +23,18 @@ type Options struct {
 	// Deadline is how long an order waits for a worker at most.
 	Deadline time.Duration
 	// PayWithin is how old an unpaid order becomes before it is cancelled and
-	// its stock given back.
+	// its stock and coupon given back. 0: it is kept for good, for a shop that
+	// takes the payments elsewhere.
 	PayWithin time.Duration
+	// Provider takes the payments. nil: this service takes none, and the next two
+	// mean nothing.
+	Provider Provider
+	// PayTimeout is how long the provider is waited for before a payment counts
+	// as unknown and is asked for again in the background.
+	PayTimeout time.Duration
+	// PaymentsAtOnce is how many payments may be under way; beyond it none is
+	// begun. The provider never has more calls of this process.
+	PaymentsAtOnce int
 	// TestDelay is how long every order sleeps in its transaction before it
 	// takes a lock: an experiment. Only a delay above 0 can be changed later.
 	TestDelay time.Duration
@@ -33,10 +43,12 @@ type Options struct {
 // DefaultOptions are the documented defaults.
 func DefaultOptions() Options {
 	return Options{
-		Workers:   10,
-		Backlog:   1000,
-		Deadline:  10 * time.Second,
-		PayWithin: 15 * time.Minute,
+		Workers:        10,
+		Backlog:        1000,
+		Deadline:       10 * time.Second,
+		PayWithin:      15 * time.Minute,
+		PayTimeout:     10 * time.Second,
+		PaymentsAtOnce: 1000,
 	}
 }
 
@@ -45,11 +57,25 @@ const maxTestDelay = time.Minute
 // Validate reports every mistake at once.
 func (o Options) Validate() error {
 	errs := []error{o.pool().Validate()}
-	if o.PayWithin < time.Second || o.PayWithin > 30*24*time.Hour {
-		errs = append(errs, fmt.Errorf("pay_within must be between 1s and 720h, not %s", o.PayWithin))
+	if o.PayWithin != 0 && (o.PayWithin < time.Second || o.PayWithin > 30*24*time.Hour) {
+		errs = append(errs, fmt.Errorf("pay_within must be 0 or between 1s and 720h, not %s", o.PayWithin))
+	}
+	if o.Provider != nil {
+		errs = append(errs, o.validatePayments())
 	}
 	if o.TestDelay < 0 || o.TestDelay > maxTestDelay {
 		errs = append(errs, fmt.Errorf("test_delay must be between 0 and %s, not %s", maxTestDelay, o.TestDelay))
+	}
+	return errors.Join(errs...)
+}
+
+func (o Options) validatePayments() error {
+	var errs []error
+	if o.PayTimeout <= 0 || o.PayTimeout > 10*time.Minute {
+		errs = append(errs, fmt.Errorf("pay_timeout must be above 0 and at most 10m, not %s", o.PayTimeout))
+	}
+	if o.PaymentsAtOnce < 1 || o.PaymentsAtOnce > 100_000 {
+		errs = append(errs, fmt.Errorf("payments_at_once must be between 1 and 100000, not %d", o.PaymentsAtOnce))
 	}
 	return errors.Join(errs...)
 }
@@ -76,7 +102,8 @@ type Service struct {
 	claiming  singleflight.Group
 	tried     tried
 	catalog   *catalog
-	sweeper   *sweeper
+	sweeper   *sweeper  // nil: unpaid orders are kept
+	payments  *payments // nil: none are taken
 	testDelay delay
 	issuer    Issuer // nil: the database alone gives coupons out
 	arrived   func(Buyer)
@@ -98,9 +125,14 @@ func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
 		opts:      opts,
 		pool:      pool,
 		catalog:   newCatalog(store, log),
-		sweeper:   &sweeper{store: store, age: opts.PayWithin, log: log},
 		arrived:   func(Buyer) {},
 		committed: func(Buyer) {},
+	}
+	if opts.PayWithin > 0 {
+		s.sweeper = &sweeper{store: store, age: opts.PayWithin, log: log}
+	}
+	if opts.Provider != nil {
+		s.payments = newPayments(store, opts, log)
 	}
 	s.places = &work{most: 1, do: s.place}
 	s.claims = &work{most: mostClaims, do: s.claim}
@@ -134,14 +166,20 @@ func (s *Service) Refresh(ctx context.Context) error { return s.catalog.refresh(
 // that drains its requests first calls it before that.
 func (s *Service) Stop() { s.pool.Stop() }
 
-// Run keeps the catalogue fresh and gives unpaid orders back until ctx ends;
-// then it stops as [Service.Stop] does, waits for the orders under way, and
-// returns.
+// Run keeps the catalogue fresh, gives unpaid orders back and asks again for
+// payments that are not settled until ctx ends; then it stops as [Service.Stop]
+// does, begins no more payments and waits for none, waits for the orders under
+// way, and returns.
 func (s *Service) Run(ctx context.Context) error {
-	var g errgroup.Group // its context is not needed: all three end with ctx
+	var g errgroup.Group // its context is not needed: all of them end with ctx
 	g.Go(func() error { return s.pool.Run(ctx) })
 	g.Go(func() error { return s.catalog.Run(ctx) })
-	g.Go(func() error { return s.sweeper.Run(ctx) })
+	if s.sweeper != nil {
+		g.Go(func() error { return s.sweeper.Run(ctx) })
+	}
+	if s.payments != nil {
+		g.Go(func() error { return s.payments.Run(ctx) })
+	}
 	return g.Wait()
 }
 
