@@ -42,6 +42,8 @@ type Config struct {
 	Lines     map[string]*FirstSettings
 	Admission Admission
 	Orders    Orders
+	Coupons   Coupons
+	Payments  Payments
 	Log       Log
 	// DrainDelay is how long a stopping process goes on serving while it says
 	// that it is not ready, so that a balancer can take it out first.
@@ -119,12 +121,41 @@ type Orders struct {
 	Deadline    time.Duration // how long an order may wait for a worker
 	WaitTarget  time.Duration // how long orders should wait for a worker: above it fewer are let in
 	AssumedTime time.Duration // of one order, for the first guess of the rate
-	PayWithin   time.Duration // unpaid orders give their stock back after this
+	PayWithin   time.Duration // unpaid orders give their stock back after this; 0 is never
 	FollowupTTL time.Duration // how long a token is good for the order it made
 	// TestDelay makes every order sleep in its transaction, for experiments; 0
 	// is off for good. Only a value above 0 can be changed while the process
 	// runs.
 	TestDelay time.Duration
+}
+
+// Coupons is how they are given out.
+type Coupons struct {
+	// Mode is CouponsDatabase, or CouponsRedis: Redis turns those away who come too
+	// late, and the database hears of the others only.
+	Mode string
+	// Ack is when a claim is acknowledged: AckCommitted, once the database has it, or
+	// AckIssued, once Redis has it, which is as durable as that Redis.
+	Ack string
+}
+
+// Ways of giving coupons out.
+const (
+	CouponsDatabase = "database"
+	CouponsRedis    = "redis"
+	AckCommitted    = "committed"
+	AckIssued       = "issued"
+)
+
+// Payments is who takes them.
+type Payments struct {
+	// Provider is the http:// or https:// address of the payment provider; empty is
+	// none.
+	Provider URL
+	// Token is what the provider is presented as Bearer; empty is none.
+	Token   Secret
+	Timeout time.Duration // how long the provider is waited for; then it is asked again in the background
+	AtOnce  int           // payments under way at once; beyond it is 503
 }
 
 // Log is what is written to standard error.
@@ -161,6 +192,8 @@ func Default() Config {
 			PayWithin:   15 * time.Minute,
 			FollowupTTL: 24 * time.Hour,
 		},
+		Coupons:      Coupons{Mode: CouponsDatabase, Ack: AckCommitted},
+		Payments:     Payments{Timeout: 10 * time.Second, AtOnce: 1000},
 		Log:          Log{Level: "info", Format: "text", AccessEvery: 100},
 		DrainTimeout: 10 * time.Second,
 	}

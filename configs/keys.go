@@ -78,9 +78,17 @@ func keys(c *Config) []key {
 		duration("orders.deadline", &c.Orders.Deadline, time.Millisecond, 10*time.Minute),
 		duration("orders.wait_target", &c.Orders.WaitTarget, time.Millisecond, 10*time.Minute),
 		duration("orders.assumed_time", &c.Orders.AssumedTime, time.Millisecond, 10*time.Minute),
-		duration("orders.pay_within", &c.Orders.PayWithin, time.Second, 30*24*time.Hour),
+		durationOrZero("orders.pay_within", &c.Orders.PayWithin, time.Second, 30*24*time.Hour),
 		duration("orders.followup_ttl", &c.Orders.FollowupTTL, time.Second, 365*24*time.Hour),
 		duration("orders.test_delay", &c.Orders.TestDelay, 0, time.Minute),
+
+		text("coupons.mode", &c.Coupons.Mode, oneOf(CouponsDatabase, CouponsRedis)),
+		text("coupons.ack", &c.Coupons.Ack, oneOf(AckCommitted, AckIssued)),
+
+		text("payments.provider", &c.Payments.Provider, providerURL),
+		text("payments.token", &c.Payments.Token, headerToken),
+		duration("payments.timeout", &c.Payments.Timeout, 10*time.Millisecond, 10*time.Minute),
+		whole("payments.at_once", &c.Payments.AtOnce, 1, 100_000),
 
 		text("log.level", &c.Log.Level, oneOf("debug", "info", "warn", "error")),
 		text("log.format", &c.Log.Format, oneOf("text", "json")),
@@ -164,6 +172,25 @@ func list(path string, p *[]string, rule func(string) error) key {
 }
 
 func duration(path string, p *time.Duration, lo, hi time.Duration) key {
+	return durationKey(path, p, func(d time.Duration) error {
+		if d < lo || d > hi {
+			return fmt.Errorf("must be between %s and %s", formatDuration(lo), formatDuration(hi))
+		}
+		return nil
+	})
+}
+
+// durationOrZero is for what 0 switches off.
+func durationOrZero(path string, p *time.Duration, lo, hi time.Duration) key {
+	return durationKey(path, p, func(d time.Duration) error {
+		if d != 0 && (d < lo || d > hi) {
+			return fmt.Errorf("must be 0s, or between %s and %s", formatDuration(lo), formatDuration(hi))
+		}
+		return nil
+	})
+}
+
+func durationKey(path string, p *time.Duration, rule func(time.Duration) error) key {
 	const form = "must be a duration with a unit, such as 100ms, 5s or 3m"
 	return key{
 		path: path,
@@ -176,8 +203,8 @@ func duration(path string, p *time.Duration, lo, hi time.Duration) key {
 			if err != nil {
 				return errors.New(form)
 			}
-			if d < lo || d > hi {
-				return fmt.Errorf("must be between %s and %s", formatDuration(lo), formatDuration(hi))
+			if err := rule(d); err != nil {
+				return err
 			}
 			*p = d
 			return nil

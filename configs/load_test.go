@@ -156,6 +156,23 @@ func TestStoreURLs(t *testing.T) {
 	}
 }
 
+func TestProviderURL(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"http://h", "https://u:p%2F@h:1/pay/v2", "http://[::1]:9/"} {
+		if err := providerURL(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"h", "h:80", "ftp://h", "http://", "http:///pay", "http://h:0", "http://h:99999", "https://h/?key=hunter2", "https://h?", "https://h#hunter2",
+		"https://u:hun/ter2@h", "https://u:%zzter2@h",
+	} {
+		if err := providerURL(bad); err == nil || strings.Contains(err.Error(), "ter2") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func TestDefaultsKeepTheRules(t *testing.T) {
 	t.Parallel()
 	var printed bytes.Buffer
@@ -247,6 +264,8 @@ func TestPrintedConfigHidesSecrets(t *testing.T) {
 		"SLUICE_ADMIN_TOKEN=hunter2-and-sixteen-bytes",
 		"SLUICE_REDIS=redis://:hunter2@localhost:6379/1",
 		"SLUICE_DATABASE=mysql://sluice:hun@ter2@localhost:3306/shop?tls=true",
+		"SLUICE_PAYMENTS_PROVIDER=https://shop:hunter2@pay.example.com/v1",
+		"SLUICE_PAYMENTS_TOKEN=hunter2",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +280,8 @@ func TestPrintedConfigHidesSecrets(t *testing.T) {
 			t.Errorf("%q shows in:\n%s", secret, all)
 		}
 	}
-	for _, want := range []string{"redis: redis://:***@localhost:6379/1\n", "database: mysql://sluice:***@localhost:3306/shop?tls=true\n", "secret: '***'\n"} {
+	for _, want := range []string{"redis: redis://:***@localhost:6379/1\n", "database: mysql://sluice:***@localhost:3306/shop?tls=true\n", "secret: '***'\n",
+		"provider: https://shop:***@pay.example.com/v1\n"} {
 		if !strings.Contains(printed.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, printed.String())
 		}
@@ -279,6 +299,7 @@ func TestURLString(t *testing.T) {
 		"mysql://u:p@ss/w?rd@h:3306/n":         "mysql://u:***@h:3306/n",
 		"redis-sentinel://a,b?sentinelpass=x1": "redis-sentinel://a,b?sentinelpass=***",
 		"user:pw@host":                         "***",
+		"https://u:p@h/pay?v=1&Api_Key=x":      "https://u:***@h/pay?v=1&Api_Key=***",
 	} {
 		if got := in.String(); got != want {
 			t.Errorf("%q is shown as %q, want %q", string(in), got, want)

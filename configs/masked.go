@@ -2,6 +2,7 @@ package configs
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -25,8 +26,8 @@ func (s Secret) GoString() string { return s.String() }
 // LogValue hides the value from slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// URL is the address of a store, whose password is never shown. Convert it to
-// string where it is used.
+// URL is the address of a store or a service, whose password is never shown. Convert
+// it to string where it is used.
 type URL string
 
 // String is the address with any password as "***".
@@ -48,6 +49,9 @@ func (u URL) String() string {
 	return scheme + "://" + maskQuery(rest)
 }
 
+// secretNames are parts of the names of parameters that hold a secret.
+var secretNames = []string{"pass", "key", "secret", "token"}
+
 // maskQuery hides the value of a password given as a parameter.
 func maskQuery(address string) string {
 	address, query, ok := strings.Cut(address, "?")
@@ -57,7 +61,8 @@ func maskQuery(address string) string {
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
 		name, _, _ := strings.Cut(part, "=")
-		if strings.Contains(strings.ToLower(name), "pass") {
+		secret := func(part string) bool { return strings.Contains(strings.ToLower(name), part) }
+		if slices.ContainsFunc(secretNames, secret) {
 			parts[i] = name + "=" + mask
 		}
 	}

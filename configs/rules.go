@@ -48,15 +48,22 @@ func address(s string) error {
 // listener may try as many tokens as they like.
 const minToken = 16 // bytes
 
-// operatorToken is for a secret that has to travel in an HTTP header.
 func operatorToken(s string) error {
+	if err := headerToken(s); err != nil {
+		return err
+	}
+	if len(s) < minToken {
+		return fmt.Errorf("has %d bytes, and must have at least %d (make one with: openssl rand -hex 16)", len(s), minToken)
+	}
+	return nil
+}
+
+// headerToken is for a secret that has to travel in an HTTP header.
+func headerToken(s string) error {
 	for _, r := range s {
 		if r <= ' ' || r > '~' {
 			return errors.New("must be printable ASCII without spaces")
 		}
-	}
-	if len(s) < minToken {
-		return fmt.Errorf("has %d bytes, and must have at least %d (make one with: openssl rand -hex 16)", len(s), minToken)
 	}
 	return nil
 }
@@ -119,6 +126,20 @@ func databaseURL(s string) error {
 	return nil
 }
 
+// providerURL is the address that the paths of payments are put behind. Empty is
+// none.
+func providerURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !validPort(u.Port()) ||
+		u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return errors.New("must be http://host or https://host, with a port and a path where there is one and nothing behind it, special characters percent-encoded")
+	}
+	return nil
+}
+
 // validPort also takes none.
 func validPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
@@ -154,6 +175,10 @@ func (c Config) crossed(already Mistakes) Mistakes {
 		"must be set when redis is: every process must sign with the same one (make one with: openssl rand -hex 32)", "secret", "redis")
 	must(loopback(c.Admin.Listen) || c.Admin.Token != "",
 		fmt.Sprintf("must be set when admin.listen is not a loopback address, and it is %s", c.Admin.Listen), "admin.token", "admin.listen")
+	must(c.Coupons.Mode != CouponsRedis || c.Redis != "",
+		"must be set when coupons.mode is redis", "redis", "coupons.mode")
+	must(c.Coupons.Ack != AckIssued || c.Coupons.Mode == CouponsRedis,
+		"must be redis when coupons.ack is issued: nothing else issues them", "coupons.mode", "coupons.ack")
 	_, port, _ := net.SplitHostPort(c.Listen)
 	must(c.Listen != c.Admin.Listen || port == "0", "must differ from listen", "admin.listen", "listen")
 
