@@ -31,6 +31,7 @@ func (s *Server) routeAdminOrders(r *router) {
 	r.patch("/admin/api/orders", s.change(s.patchOrders))
 	r.get("/admin/api/orders/summary", s.operator(s.ordersSummary))
 	r.post("/admin/api/products", s.change(s.addProduct))
+	r.post("/admin/api/coupons", s.change(s.addCoupon))
 }
 
 func (s *Server) listLines(c *fiber.Ctx) error {
@@ -207,9 +208,9 @@ func (s *Server) ordersSummary(c *fiber.Ctx) error {
 	if err != nil {
 		return fmt.Errorf("web: adding up the orders: %w", err)
 	}
-	byState := map[string]int64{string(orders.Pending): 0, string(orders.Cancelled): 0}
-	for state, n := range sum.ByState {
-		byState[string(state)] = n
+	byState := make(map[string]int64)
+	for _, state := range []orders.State{orders.Pending, orders.PaymentUnknown, orders.Paid, orders.Declined, orders.Cancelled} {
+		byState[string(state)] = sum.ByState[state]
 	}
 	return reply(c, fiber.StatusOK, struct {
 		Orders    int64            `json:"orders"`

@@ -370,9 +370,10 @@ func cart(product, quantity int64) string {
 // masks hide what differs from run to run in golden files.
 var masks = []struct{ find, put string }{
 	{`eyJ[\w-]+\.[\w-]+\.[\w-]+`, "JWT"},
-	{`("(?:created_at|server_time|entered_at|opens_at|closes_at|hold_until|at)":)"[^"]*"`, `$1"TIME"`},
+	{`("(?:created_at|server_time|entered_at|opens_at|closes_at|hold_until|paid_at|at)":)"[^"]*"`, `$1"TIME"`},
 	{`("(?:seed|seed_sha256|tickets_sha256)":)"[^"]*"`, `$1"HEX"`},
 	{`("order_id":)"[^"]*"`, `$1"ID"`},
+	{`"code":"[A-Z2-7]{26}"`, `"code":"CODE"`},
 	{`("(?:poll_after_ms|usable_in_ms|expires_in_ms|retry_after_ms|epoch|revision)":)\d+`, `${1}1`},
 	{`(?m)^(X-Request-Id|Retry-After): .*$`, "$1: 1"},
 }

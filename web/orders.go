@@ -16,6 +16,9 @@ import (
 func (s *Server) routeOrders(r *router) {
 	r.post("/orders", s.placeOrder)
 	r.get("/orders/:order_id", s.readOrder)
+	r.post("/coupons/:coupon_id/claim", s.claimCoupon)
+	r.get("/coupons", s.coupons)
+	r.get("/coupons/:coupon_id", s.coupon)
 	r.get("/products", s.products)
 	r.get("/products/:id", s.product)
 }
@@ -29,9 +32,9 @@ func bearer(c *fiber.Ctx) (string, error) {
 	return token, nil
 }
 
-// buyer tells who orders. followUp is true for a genuine token that may order
-// nothing new any more, because its time or its epoch is over, but may still
-// read and repeat the order it made.
+// buyer tells who orders. followUp is true for a genuine token that may order or
+// claim nothing new any more, because its time or its epoch is over, but may still
+// read, repeat and pay the order it made.
 func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) {
 	raw, err := bearer(c)
 	if err != nil {
@@ -101,11 +104,15 @@ func (s *Server) placeOrder(c *fiber.Ctx) error {
 	if err != nil {
 		return fmt.Errorf("web: placing an order: %w", err)
 	}
-	status := fiber.StatusOK
-	if created {
-		status = fiber.StatusCreated
+	return replyOrder(c, made(created), order)
+}
+
+// made is the status of something that was made now, or found.
+func made(now bool) int {
+	if now {
+		return fiber.StatusCreated
 	}
-	return replyOrder(c, status, order)
+	return fiber.StatusOK
 }
 
 // repeatOrder answers for a token whose time is over: the order it made, if the
@@ -141,6 +148,7 @@ type orderJSON struct {
 	Discount  int64      `json:"discount"`
 	Total     int64      `json:"total"`
 	CreatedAt string     `json:"created_at"`
+	PaidAt    string     `json:"paid_at,omitempty"` // once it is paid
 }
 
 type itemJSON struct {
@@ -159,6 +167,14 @@ func replyOrder(c *fiber.Ctx, status int, o orders.Order) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	return reply(c, status, orderJSON{
 		OrderID: o.ID, State: string(o.State), Items: items, Discount: o.Discount, Total: o.Total,
-		CreatedAt: o.CreatedAt.UTC().Format(wireTime),
+		CreatedAt: o.CreatedAt.UTC().Format(wireTime), PaidAt: whenPaid(o.PaidAt),
 	})
+}
+
+// whenPaid is empty for what is not paid.
+func whenPaid(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(wireTime)
 }

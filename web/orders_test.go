@@ -243,6 +243,38 @@ func (s *stubbornStore) Place(ctx context.Context, group []orders.Request) []ord
 	return s.Store.Place(ctx, group)
 }
 
+func (s *stubbornStore) Claim(ctx context.Context, group []orders.ClaimRequest) []orders.Claimed {
+	if _, fail := s.now(); fail != nil {
+		claims := make([]orders.Claimed, len(group))
+		for i := range claims {
+			claims[i].Err = fail
+		}
+		return claims
+	}
+	return s.Store.Claim(ctx, group)
+}
+
+func (s *stubbornStore) BeginPayment(ctx context.Context, orderID, tokenID, method string) (orders.Payment, error) {
+	if _, fail := s.now(); fail != nil {
+		return orders.Payment{}, fail
+	}
+	return s.Store.BeginPayment(ctx, orderID, tokenID, method)
+}
+
+func (s *stubbornStore) Coupons(ctx context.Context) ([]orders.Coupon, error) {
+	if _, fail := s.now(); fail != nil {
+		return nil, fail
+	}
+	return s.Store.Coupons(ctx)
+}
+
+func (s *stubbornStore) AddCoupon(ctx context.Context, c orders.Coupon) (int64, error) {
+	if _, fail := s.now(); fail != nil {
+		return 0, fail
+	}
+	return s.Store.AddCoupon(ctx, c)
+}
+
 func (s *stubbornStore) Order(ctx context.Context, id string) (orders.Order, error) {
 	if _, fail := s.now(); fail != nil {
 		return orders.Order{}, fail

@@ -89,14 +89,16 @@ func TestQueueErrorKeepsOthers(t *testing.T) {
 func TestDatabaseUnavailable(t *testing.T) {
 	store, with := stubborn()
 	inBubble(t, with, func(t *testing.T, f *fixture) {
-		id := f.product(10, "")
+		id, coupon := f.product(10, ""), f.coupon(1, "")
 		_, token := f.admitted()
 		store.set(fmt.Errorf("%w: dial tcp: root:secret@db refused", orders.ErrDatabase), nil)
 		for _, a := range []answered{
 			f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)),
 			f.public("GET", "/orders/x", "", bearerToken(token)),
 			f.admin("GET", "/admin/api/orders/summary", ""),
+			f.public("POST", claimOf(coupon), "", bearerToken(token)),
 			f.admin("POST", "/admin/api/products", `{"name":"x","price":1,"stock":1}`, jsonType),
+			f.admin("POST", "/admin/api/coupons", `{"name":"x","quantity":1}`, jsonType),
 		} {
 			if a.problem(503, "database_unavailable"); strings.Contains(a.body, "secret") {
 				t.Errorf("the cause is told: %s", a.body)
@@ -104,18 +106,21 @@ func TestDatabaseUnavailable(t *testing.T) {
 		}
 		f.admin("GET", "/readyz", "").want(200).golden("readyz_database_away")
 		f.public("GET", "/products", "").want(200) // the last ones read
+		f.public("GET", "/coupons", "").want(200)
 		store.set(nil, nil)
 		f.admin("GET", "/readyz", "").want(200).golden("readyz")
 		f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).want(201)
 	})
 }
 
-func TestProductsBeforeTheFirstReading(t *testing.T) {
+func TestCatalogueBeforeTheFirstReading(t *testing.T) {
 	store, with := stubborn()
 	store.set(orders.ErrDatabase, nil)
 	inBubble(t, with, func(t *testing.T, f *fixture) {
 		f.public("GET", "/products", "").problem(503, "database_unavailable")
 		f.public("GET", "/products/1", "").problem(503, "database_unavailable")
+		f.public("GET", "/coupons", "").problem(503, "database_unavailable")
+		f.public("GET", "/coupons/1", "").problem(503, "database_unavailable")
 		f.admin("GET", "/readyz", "").want(503)
 	})
 }

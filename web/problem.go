@@ -94,7 +94,7 @@ var problems = []problem{
 
 	{err: admission.ErrTokenTooEarly, status: 425, code: "token_too_early", detail: "The token is not usable yet.", retry: time.Second},
 
-	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too many orders at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
+	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too much to do at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: orders.ErrStopping, status: 503, code: "shutting_down", detail: "This server is stopping; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
 	{err: admission.ErrUnknownLine, status: 503, code: "queue_unavailable", detail: "The token's line is not known here yet. The token is still good.", retry: time.Second},
@@ -130,10 +130,11 @@ func problemOf(err error) (p problem, known bool) {
 			continue
 		}
 		p.retry = spread(p.retry)
-		if errors.Is(err, orders.ErrInvalid) {
-			// The domain's text says which rule, and is written to be shown.
-			_, rule, _ := strings.Cut(err.Error(), orders.ErrInvalid.Error()+": ")
-			p.detail = cmp.Or(oneLine(rule), p.detail)
+		if errors.Is(err, orders.ErrInvalid) || errors.Is(err, orders.ErrDeclined) {
+			// The domain's text says which rule, or the provider's reason; both are
+			// written to be shown.
+			_, why, _ := strings.Cut(err.Error(), p.err.Error()+": ")
+			p.detail = cmp.Or(oneLine(why), p.detail)
 		}
 		if e := (*explained)(nil); errors.As(err, &e) {
 			p.detail = cmp.Or(e.detail, p.detail)

@@ -68,8 +68,8 @@ func (s *Server) addProduct(c *fiber.Ctx) error {
 	if err := decode(c, &req); err != nil {
 		return err
 	}
-	if req.Line != "" && s.lines.get(req.Line) == nil {
-		return explain(errInvalidRequest, "There is no line of this name.")
+	if err := s.knownLine(req.Line); err != nil {
+		return err
 	}
 	id, err := s.cfg.Orders.AddProduct(context.Background(), orders.Product{
 		Name: req.Name, Brand: req.Brand, Price: req.Price, Stock: req.Stock, ImageURL: req.ImageURL, Line: req.Line,
@@ -80,4 +80,12 @@ func (s *Server) addProduct(c *fiber.Ctx) error {
 	return reply(c, fiber.StatusCreated, struct {
 		ProductID int64 `json:"product_id"`
 	}{id})
+}
+
+// knownLine refuses what would belong to a line that is not there; empty is none.
+func (s *Server) knownLine(id string) error {
+	if id != "" && s.lines.get(id) == nil {
+		return explain(errInvalidRequest, "There is no line of this name.")
+	}
+	return nil
 }
