@@ -73,7 +73,7 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 	a.lineStore = store.name
 	var service *orders.Service
 	if cfg.Role != configs.RoleQueue {
-		if service, err = a.openOrders(ctx); err != nil {
+		if service, err = a.openOrders(ctx, store.redis); err != nil {
 			return nil, err
 		}
 	}

@@ -16,8 +16,10 @@ var demoProducts = []orders.Product{
 	{Name: "Enamel mug", Brand: "Campfire", Price: 1900, Stock: 5000, ImageURL: "/assets/products/mug.svg"},
 }
 
-// addDemoProducts adds them to a database that has no products.
-func addDemoProducts(ctx context.Context, store orders.Store) error {
+var demoCoupon = orders.Coupon{Name: "First hundred", Quantity: 100, Discount: 500}
+
+// fillDemo adds products and a coupon to a database that has no products.
+func fillDemo(ctx context.Context, store orders.Store) error {
 	there, err := store.Products(ctx)
 	if err != nil {
 		return fmt.Errorf("looking for products: %w", err)
@@ -29,6 +31,9 @@ func addDemoProducts(ctx context.Context, store orders.Store) error {
 		if _, err := store.AddProduct(ctx, p); err != nil {
 			return fmt.Errorf("adding the demo product %q: %w", p.Name, err)
 		}
+	}
+	if _, err := store.AddCoupon(ctx, demoCoupon); err != nil {
+		return fmt.Errorf("adding the demo coupon: %w", err)
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func TestBoundsAgree(t *testing.T) {
 		},
 	} {
 		c, err := load(environ...)
-		if err := errors.Join(err, lineOptions(c, "default").Validate(), orderOptions(c.Orders).Validate()); err != nil {
+		if err := errors.Join(err, lineOptions(c, "default").Validate(), orderOptions(c).Validate()); err != nil {
 			t.Errorf("the %s: %v", name, err)
 		}
 	}

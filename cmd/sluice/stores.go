@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"sluice/admission"
 	"sluice/admission/redisregister"
 	"sluice/configs"
-	"sluice/orders"
-	"sluice/orders/sqlstore"
 	"sluice/queue"
 	"sluice/queue/memqueue"
 	"sluice/queue/redisqueue"
@@ -27,6 +27,7 @@ type lineStore struct {
 	directory queue.Directory
 	newLine   func(id string, opts queue.Options) (queue.Line, error)
 	register  admission.Register
+	redis     redis.UniversalClient // nil for lines in the process
 
 	data string // folder
 	// suffix ends the names of the files of this store. What was said to a line
@@ -66,6 +67,7 @@ func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 		directory: redisqueue.NewDirectory(client),
 		newLine:   func(id string, opts queue.Options) (queue.Line, error) { return redisqueue.New(client, id, opts) },
 		register:  redisregister.New(client, redisregister.Key),
+		redis:     client,
 	}, nil
 }
 
@@ -155,54 +157,4 @@ func firstPatch(s *configs.FirstSettings) queue.Patch {
 		p.ClosesAt = &s.ClosesAt
 	}
 	return p
-}
-
-func orderOptions(c configs.Orders) orders.Options {
-	return orders.Options{
-		Workers:   c.Workers,
-		Backlog:   c.Backlog,
-		Deadline:  c.Deadline,
-		PayWithin: c.PayWithin,
-		TestDelay: c.TestDelay,
-	}
-}
-
-// openStore opens the configured database, or SQLite in the data folder.
-func (a *app) openStore(ctx context.Context) (*sqlstore.Store, error) {
-	opts := sqlstore.Options{Workers: a.cfg.Orders.Workers, Log: a.log}
-	if a.cfg.Database != "" {
-		opts.URL = string(a.cfg.Database)
-		a.orderStore = a.cfg.Database.String()
-	} else {
-		opts.Path = filepath.Join(a.cfg.Data, "sluice.db")
-		a.orderStore = "SQLite, " + opts.Path
-	}
-	store, err := sqlstore.Open(ctx, opts)
-	if err != nil {
-		return nil, fmt.Errorf("opening the database %s: %w", a.orderStore, err)
-	}
-	return store, nil
-}
-
-// openOrders opens the database and the order side on it.
-func (a *app) openOrders(ctx context.Context) (*orders.Service, error) {
-	store, err := a.openStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a.onClose("database", store.Close)
-	if a.cfg.Database == "" {
-		if err := addDemoProducts(ctx, store); err != nil {
-			return nil, err
-		}
-	}
-	service, err := orders.NewService(store, orderOptions(a.cfg.Orders), a.log)
-	if err != nil {
-		return nil, err
-	}
-	if err := service.Refresh(ctx); err != nil {
-		return nil, fmt.Errorf("the first look at the products: %w", err)
-	}
-	a.orderLoops = append(a.orderLoops, service.Run)
-	return service, nil
 }
