@@ -32,7 +32,7 @@ func newRoot(environ []string) *cobra.Command {
 		Args:              cobra.NoArgs,
 		RunE:              func(*cobra.Command, []string) error { return errors.New("a command is missing") },
 	}
-	root.AddCommand(newServe(environ), newCheckConfig(environ), newAudit(), newVersion())
+	root.AddCommand(newServe(environ), newCheckConfig(environ), newAudit(), newPaymentStub(), newVersion())
 	return root
 }
 
