@@ -82,9 +82,13 @@ type claimReply struct {
 // askClaim claims coupon 1 in a goroutine of its own, and returns when nothing moves
 // any more. The reply may be read once the goroutine has ended.
 func askClaim(ctx context.Context, wg *sync.WaitGroup, s *Service, b Buyer) *claimReply {
+	return askClaimOf(ctx, wg, s, b, 1)
+}
+
+func askClaimOf(ctx context.Context, wg *sync.WaitGroup, s *Service, b Buyer, coupon int64) *claimReply {
 	r, start := &claimReply{}, time.Now()
 	wg.Go(func() {
-		r.claim, r.created, r.err = s.Claim(ctx, b, 1)
+		r.claim, r.created, r.err = s.Claim(ctx, b, coupon)
 		r.after = time.Since(start)
 	})
 	synctest.Wait()
@@ -175,6 +179,17 @@ func TestTwinsOfAClaim(t *testing.T) {
 		wg.Wait()
 		refused.check(t, "the other line", false, ErrOtherLine, work)
 		good.check(t, "the coupon's line", true, nil, 2*work)
+	})
+	alone("of another coupon", func(t *testing.T, f *fakeStore, s *Service, wg *sync.WaitGroup) {
+		f.do(func() { f.coupons.all = append(f.coupons.all, Coupon{ID: 2, Quantity: 1}) })
+		one := askClaim(t.Context(), wg, s, visitor("a"))
+		two := askClaimOf(t.Context(), wg, s, visitor("a"), 2)
+		wg.Wait()
+		one.check(t, "coupon 1", true, nil, work)
+		two.check(t, "coupon 2", true, nil, 2*work)
+		if one.claim.CouponID != 1 || two.claim.CouponID != 2 {
+			t.Errorf("claims %+v and %+v", one.claim, two.claim)
+		}
 	})
 	alone("of one who gives up", func(t *testing.T, _ *fakeStore, s *Service, wg *sync.WaitGroup) {
 		askClaim(t.Context(), wg, s, visitor("before"))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
 	"sluice/orders"
@@ -37,13 +38,10 @@ func TestClaimsOfAnUnknownCommit(t *testing.T) {
 	mends := openThrough(t, mending, opts)
 	watch := openStore(t, opts, logger.Discard)
 	for name, f := range map[string]fault{"lost": commitLost, "unheard": commitUnheard} {
-		coupon, err := watch.AddCoupon(t.Context(), orders.Coupon{Name: name, Quantity: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		coupon := aCoupon(t, watch, 4)
 		group := func(visitors ...string) (group []orders.ClaimRequest) {
 			for _, v := range visitors {
-				group = append(group, orders.ClaimRequest{CouponID: coupon, Visitor: v, Code: orders.NewCode()})
+				group = append(group, claimBy(v, coupon))
 			}
 			return group
 		}
@@ -95,43 +93,80 @@ func TestClaimsOfAnUnknownCommit(t *testing.T) {
 func TestClaimWaitsForTheTestDelay(t *testing.T) {
 	onEach(t, func(t *testing.T, opts Options) {
 		quick := openStore(t, opts, logger.Discard)
-		slow := openStore(t, opts, logger.Discard)
-		coupon, err := slow.AddCoupon(t.Context(), orders.Coupon{Name: "A tenth off", Quantity: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		request := func(visitor string) []orders.ClaimRequest {
-			return []orders.ClaimRequest{{CouponID: coupon, Visitor: visitor, Code: orders.NewCode()}}
-		}
+		statements := &counter{Interface: logger.Discard}
+		slow := openStore(t, opts, statements)
+		coupon := aCoupon(t, quick, 1)
 		slow.SetTestDelay(time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan orders.Claimed, 2)
-		delayed := func() { done <- slow.Claim(ctx, request("slow"))[0] }
+		delayed := func() { done <- slow.Claim(ctx, []orders.ClaimRequest{claimBy("slow", coupon)})[0] }
 		go delayed()
 		if !slow.dialect.oneWriter {
 			inUse(t, slow, 1)
 		}
-		if got := quick.Claim(t.Context(), request("quick"))[0]; got.Err != nil || !got.Created {
+		if got := quick.Claim(t.Context(), []orders.ClaimRequest{claimBy("quick", coupon)})[0]; got.Err != nil || !got.Created {
 			t.Errorf("beside a delayed claim: %+v", got)
 		}
 		go delayed() // too late
-		if !slow.dialect.oneWriter {
-			inUse(t, slow, 2)
-		}
-		select {
-		case got := <-done:
-			t.Fatalf("a delayed claim ended: %+v", got)
-		default:
-		}
 		cancel()
 		for range 2 {
 			if got := <-done; !errors.Is(got.Err, orders.ErrDatabase) {
 				t.Errorf("a delayed claim, given up: %+v", got)
 			}
 		}
+		if n := statements.n.Load(); n != 0 {
+			t.Errorf("%d statements in the delay", n)
+		}
 		slow.SetTestDelay(0)
-		if got := slow.Claim(t.Context(), request("slow"))[0]; !errors.Is(got.Err, orders.ErrSoldOut) {
+		if got := slow.Claim(t.Context(), []orders.ClaimRequest{claimBy("slow", coupon)})[0]; !errors.Is(got.Err, orders.ErrSoldOut) {
 			t.Errorf("after the delay: %+v", got)
 		}
 	})
+}
+
+// TestTooLateTakesNoLock has somebody else hold the coupon's row, or SQLite's one
+// lock, while those come who find nothing left.
+func TestTooLateTakesNoLock(t *testing.T) {
+	onEach(t, func(t *testing.T, opts Options) {
+		s, other := openStore(t, opts, logger.Discard), openStore(t, opts, logger.Discard)
+		coupon := aCoupon(t, s, 1)
+		first := s.Claim(t.Context(), []orders.ClaimRequest{claimBy("first", coupon)})[0]
+		held, release := make(chan struct{}), make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- other.transact(t.Context(), other.side, 0, func(tx *gorm.DB) error {
+				_, err := other.readCoupons(tx, []orders.ClaimRequest{claimBy("", coupon)}, other.dialect.forUpdate)
+				close(held)
+				<-release
+				return err
+			})
+		}()
+		<-held
+		ctx, cancel := context.WithTimeout(t.Context(), lockWait/2) // a lock would take longer
+		defer cancel()
+		claimed := s.Claim(ctx, []orders.ClaimRequest{claimBy("late", coupon), claimBy("first", coupon)})
+		close(release)
+		if err := <-done; err != nil {
+			t.Errorf("the holder of the lock: %v", err)
+		}
+		if got := claimed[0]; !errors.Is(got.Err, orders.ErrSoldOut) {
+			t.Errorf("too late: %+v", got)
+		}
+		if got := claimed[1]; got.Err != nil || got.Claim.Code != first.Claim.Code {
+			t.Errorf("who has it: %+v, not %+v", got, first)
+		}
+	})
+}
+
+func aCoupon(t *testing.T, s *Store, quantity int64) int64 {
+	t.Helper()
+	id, err := s.AddCoupon(t.Context(), orders.Coupon{Name: "A tenth off", Quantity: quantity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func claimBy(visitor string, coupon int64) orders.ClaimRequest {
+	return orders.ClaimRequest{CouponID: coupon, Visitor: visitor, Code: orders.NewCode()}
 }
