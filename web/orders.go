@@ -16,6 +16,7 @@ import (
 func (s *Server) routeOrders(r *router) {
 	r.post("/orders", s.placeOrder)
 	r.get("/orders/:order_id", s.readOrder)
+	r.post("/orders/:order_id/payment", s.payOrder)
 	r.post("/coupons/:coupon_id/claim", s.claimCoupon)
 	r.get("/coupons", s.coupons)
 	r.get("/coupons/:coupon_id", s.coupon)
