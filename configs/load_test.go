@@ -265,7 +265,6 @@ func TestPrintedConfigHidesSecrets(t *testing.T) {
 		"SLUICE_REDIS=redis://:hunter2@localhost:6379/1",
 		"SLUICE_DATABASE=mysql://sluice:hun@ter2@localhost:3306/shop?tls=true",
 		"SLUICE_PAYMENTS_PROVIDER=https://shop:hunter2@pay.example.com/v1",
-		"SLUICE_PAYMENTS_TOKEN=hunter2",
 	})
 	if err != nil {
 		t.Fatal(err)

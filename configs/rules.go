@@ -179,6 +179,9 @@ func (c Config) crossed(already Mistakes) Mistakes {
 		"must be set when coupons.mode is redis", "redis", "coupons.mode")
 	must(c.Coupons.Ack != AckIssued || c.Coupons.Mode == CouponsRedis,
 		"must be redis when coupons.ack is issued: nothing else issues them", "coupons.mode", "coupons.ack")
+	provider, err := url.Parse(string(c.Payments.Provider))
+	must(c.Payments.Token == "" || err != nil || provider.User == nil,
+		"must not be set when payments.provider names a user: one of the two", "payments.token", "payments.provider")
 	_, port, _ := net.SplitHostPort(c.Listen)
 	must(c.Listen != c.Admin.Listen || port == "0", "must differ from listen", "admin.listen", "listen")
 

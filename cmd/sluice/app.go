@@ -33,6 +33,7 @@ type app struct {
 	orderLoops    []loop
 	lineStore     string // for the banner
 	orderStore    string // likewise
+	payments      string // who takes them; likewise
 	// retire takes this process's capacity out of what the lines are admitted by.
 	retire func(context.Context)
 

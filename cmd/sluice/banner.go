@@ -27,6 +27,7 @@ func (a *app) writeBanner(w io.Writer) error {
 	row("Line", a.lineStore)
 	if a.orderStore != "" {
 		row("Orders in", a.orderStore)
+		row("Payments", a.payments)
 	}
 	if a.cfg.Orders.TestDelay > 0 {
 		row("Experiment", "every order is delayed by "+a.cfg.Orders.TestDelay.String())

@@ -9,6 +9,8 @@ import (
 
 	"sluice/configs"
 	"sluice/orders"
+	"sluice/orders/httpprovider"
+	"sluice/orders/httpprovider/standin"
 	"sluice/orders/rediscoupons"
 	"sluice/orders/sqlstore"
 )
@@ -26,6 +28,9 @@ func (a *app) openOrders(ctx context.Context, client redis.UniversalClient) (*or
 		}
 	}
 	options := orderOptions(a.cfg)
+	if options.Provider, err = a.openProvider(); err != nil {
+		return nil, err
+	}
 	service, err := orders.NewService(store, options, a.log)
 	if err != nil {
 		return nil, err
@@ -64,10 +69,37 @@ func (a *app) openStore(ctx context.Context) (*sqlstore.Store, error) {
 
 func orderOptions(c configs.Config) orders.Options {
 	return orders.Options{
-		Workers:   c.Orders.Workers,
-		Backlog:   c.Orders.Backlog,
-		Deadline:  c.Orders.Deadline,
-		PayWithin: c.Orders.PayWithin,
-		TestDelay: c.Orders.TestDelay,
+		Workers:        c.Orders.Workers,
+		Backlog:        c.Orders.Backlog,
+		Deadline:       c.Orders.Deadline,
+		PayWithin:      c.Orders.PayWithin,
+		PayTimeout:     c.Payments.Timeout,
+		PaymentsAtOnce: c.Payments.AtOnce,
+		TestDelay:      c.Orders.TestDelay,
 	}
+}
+
+// openProvider finds who takes the payments; nil where nobody does. Where nothing is
+// set up at all, somebody is trying things out: there a stand-in takes them.
+func (a *app) openProvider() (orders.Provider, error) {
+	switch {
+	case a.cfg.Payments.Provider != "":
+		a.payments = a.cfg.Payments.Provider.String()
+		client, err := httpprovider.New(httpprovider.Options{
+			URL: string(a.cfg.Payments.Provider), Token: string(a.cfg.Payments.Token), AtOnce: a.cfg.Payments.AtOnce,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("payments.provider: %w", err)
+		}
+		a.onClose("payment provider", client.Close)
+		return client, nil
+	case a.cfg.Redis == "" && a.cfg.Database == "":
+		a.payments = "a stand-in: every order can be paid, and no money moves"
+		return standin.New(standin.Options{})
+	}
+	a.payments = "taken elsewhere"
+	if within := a.cfg.Orders.PayWithin; within > 0 {
+		a.log.Warn("payments.provider is not set, so no order is paid here: each is cancelled after orders.pay_within, unless that is 0", "pay_within", within)
+	}
+	return nil, nil
 }
