@@ -20,8 +20,8 @@ export async function call(method, path, { body, headers = {} } = {}) {
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// What a visitor wants, the turn they hold, and their last receipt live in this
-// tab only: a turn in another tab would be another person's purchase.
+// What a visitor wants, the turn they hold, their coupon and their last receipt live
+// in this tab only: a turn in another tab would be another person's purchase.
 function kept(name) {
   const key = `sluice.${name}`;
   return {
@@ -30,9 +30,10 @@ function kept(name) {
     clear: () => sessionStorage.removeItem(key),
   };
 }
-export const wanted = kept('wanted'); // { product, line }: set by a click on Buy, ordered when the turn comes
+export const wanted = kept('wanted'); // { product, line } or { coupon, line }: set by a click, asked for when the turn comes
 export const turn = kept('turn'); // { line, token, usableAt, expiresAt } in ms of this clock
-export const receipt = kept('receipt'); // the order
+export const coupon = kept('coupon'); // { id, code, line }: claimed, for the next order
+export const receipt = kept('receipt'); // { order, token }: the token still pays it
 export const journey = kept('journey'); // { entered, first, best } of the progress bar
 
 // turnOf is the turn that an admitted answer brings.
