@@ -28,7 +28,14 @@ func (s *Service) SetTestDelay(d time.Duration) error {
 	if d < 0 || d > maxTestDelay {
 		return fmt.Errorf("%w: the test delay must be between 0 and %s", ErrInvalid, maxTestDelay)
 	}
-	s.store.SetTestDelay(d)
-	s.testDelay.set(d)
+	s.setTestDelay(d)
 	return nil
+}
+
+// setTestDelay also has every order done alone, whatever its products: an experiment
+// with slow orders needs them side by side.
+func (s *Service) setTestDelay(d time.Duration) {
+	s.testDelay.set(d)
+	s.pool.setApart(d > 0)
+	s.store.SetTestDelay(d)
 }

@@ -19,8 +19,9 @@ type fakeStore struct {
 	products []Product
 	orders   map[string]Order // by token
 	soldOut  map[int64]bool   // products; the others have no end
-	places   int              // calls of Place
-	placing  map[string]int   // calls of Place under way, by token
+	places   int              // requests that Place was called with
+	groups   []int            // how many at a time
+	placing  map[string]int   // requests under way, by token
 	unpaid   int
 	ages     []time.Duration // that CancelUnpaid was called with
 	away     bool
@@ -44,6 +45,19 @@ func (f *fakeStore) failing() error {
 }
 
 func (f *fakeStore) Place(ctx context.Context, group []Request) []Placed {
+	f.do(func() {
+		f.groups = append(f.groups, len(group))
+		for _, r := range group {
+			f.places++
+			if f.placing == nil {
+				f.placing = map[string]int{}
+			}
+			if f.placing[r.Buyer.TokenID]++; f.placing[r.Buyer.TokenID] > 1 {
+				panic("two orders of one token at once")
+			}
+		}
+	})
+	time.Sleep(f.takes)
 	placed := make([]Placed, len(group))
 	for i, r := range group {
 		o, created, err := f.placeOne(ctx, r)
@@ -54,16 +68,6 @@ func (f *fakeStore) Place(ctx context.Context, group []Request) []Placed {
 
 func (f *fakeStore) placeOne(ctx context.Context, r Request) (Order, bool, error) {
 	b, cart := r.Buyer, r.Cart
-	f.do(func() {
-		f.places++
-		if f.placing == nil {
-			f.placing = map[string]int{}
-		}
-		if f.placing[b.TokenID]++; f.placing[b.TokenID] > 1 {
-			panic("two orders of one token at once")
-		}
-	})
-	time.Sleep(f.takes)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.placing[b.TokenID]--

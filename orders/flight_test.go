@@ -53,7 +53,7 @@ func TestOneTokenTakesOnePlace(t *testing.T) {
 		if p := s.PoolStats(); p.Busy != 1 || p.Backlog != 0 || p.BacklogPeak != 0 {
 			t.Errorf("200 of one token: %+v", p)
 		}
-		honest := ask(t.Context(), &wg, s, "honest", oneLamp)
+		honest := ask(t.Context(), &wg, s, "honest", []CartItem{{2, 1}})
 		wg.Wait()
 		honest.check(t, "the honest one", "order of honest", true, nil, work)
 		for i, r := range flood {
@@ -234,12 +234,14 @@ func TestTwinsOutliveTheFirst(t *testing.T) {
 		f := &fakeStore{takes: 2 * time.Second}
 		s, stop := running(t, f, func(o *Options) { o.Workers = 1 })
 		var wg sync.WaitGroup
+		holder := ask(t.Context(), &wg, s, "holder", oneLamp)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		first := ask(ctx, &wg, s, "t", oneLamp)
 		same := ask(t.Context(), &wg, s, "t", oneLamp)
 		wg.Wait()
-		first.check(t, "first", "", false, context.DeadlineExceeded, 2*time.Second)
+		holder.check(t, "who is at work", "order of holder", true, nil, 2*time.Second)
+		first.check(t, "first", "", false, context.DeadlineExceeded, time.Second)
 		same.check(t, "twin", "order of t", true, nil, 4*time.Second)
 
 		once := false

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,8 +14,8 @@ import (
 // Options are how the order side works. The zero value of a field is not a
 // default: start from [DefaultOptions].
 type Options struct {
-	// Workers is how many orders are worked on at the same time. The store
-	// keeps as many database connections for them.
+	// Workers is how many groups of orders are worked on at the same time. The
+	// store keeps as many database connections for them.
 	Workers int
 	// Backlog is how many orders may wait for a worker.
 	Backlog int
@@ -36,7 +35,8 @@ type Options struct {
 	// begun. The provider never has more calls of this process.
 	PaymentsAtOnce int
 	// TestDelay is how long every order sleeps in its transaction before it
-	// takes a lock: an experiment. Only a delay above 0 can be changed later.
+	// takes a lock: an experiment. While it is above 0 every order is written
+	// alone. Only a delay above 0 can be changed later.
 	TestDelay time.Duration
 }
 
@@ -51,6 +51,9 @@ func DefaultOptions() Options {
 		PaymentsAtOnce: 1000,
 	}
 }
+
+// mostOrders is how many orders are written in one transaction at most.
+const mostOrders = 500
 
 const maxTestDelay = time.Minute
 
@@ -134,10 +137,9 @@ func NewService(store Store, opts Options, log *slog.Logger) (*Service, error) {
 	if opts.Provider != nil {
 		s.payments = newPayments(store, opts, log)
 	}
-	s.places = &work{most: 1, do: s.place}
+	s.places = &work{most: mostOrders, do: s.place}
 	s.claims = &work{most: mostClaims, do: s.claim}
-	s.testDelay.set(opts.TestDelay)
-	store.SetTestDelay(opts.TestDelay)
+	s.setTestDelay(opts.TestDelay)
 	return s, nil
 }
 
@@ -222,7 +224,8 @@ func (s *Service) fly(ctx context.Context, until time.Time, f *flight) (order Or
 	if err == nil || errors.Is(err, ErrTokenSpent) {
 		s.committed(f.request.Buyer)
 	}
-	f.order, f.err, f.known = order, err, err == nil || ctx.Err() == nil
+	gaveUp := errors.Is(err, ErrOverloaded) && ctx.Err() != nil
+	f.order, f.err, f.known = order, err, !gaveUp
 	return order, created, err
 }
 
@@ -238,7 +241,6 @@ func (p *placing) keys() []int64 {
 	for i, item := range p.request.Cart {
 		ids[i] = item.ProductID
 	}
-	slices.Sort(ids)
 	return ids
 }
 

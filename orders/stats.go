@@ -11,17 +11,21 @@ type PoolStats struct {
 	// At is when all of it was so, with a monotonic reading.
 	At      time.Time
 	Workers int
-	Busy    int // workers at work
+	// Busy is how many workers are at work, Running how many units of work they have
+	// in hand.
+	Busy, Running int
 	// Backlog is how many submissions wait for a worker; BacklogPeak is the
 	// most that ever did, and BacklogLimit the most that may.
 	Backlog, BacklogPeak, BacklogLimit int
-	// Completed counts units of work that ran to their end, well or badly;
-	// Refused those that got no worker, and those whose wait for another of the
-	// same token ended first.
-	Completed, Refused int64
+	// Completed counts units of work that ran to their end, well or badly, Groups
+	// how often a worker did so: Completed ÷ Groups is how many went together.
+	// Refused counts those that got no worker, and those whose wait for another of
+	// the same token ended first.
+	Completed, Groups, Refused int64
 	// Repeated counts those of the completed whose token had had a worker before:
 	// they are no other visitor, and Completed less Repeated is how many visitors
-	// were served. RepeatTime is how long those of them took that made nothing new.
+	// were served. RepeatTime is how long those of them took that made nothing new:
+	// each its part of its group's time.
 	// One token may repeat itself without end: whoever wants to know what visitors
 	// cost must leave that time out, but not that of an order after a claim.
 	Repeated   int64
@@ -30,8 +34,15 @@ type PoolStats struct {
 	// at work now included: between two readings it grows by the number of
 	// busy workers times the time between them.
 	BusyTime time.Duration
-	// Work is how long units of work took, Wait how long the same ones had
-	// waited for their worker before.
+	// UsedTime is BusyTime with all workers counted as busy while anything waits in
+	// the backlog. Often the others are free and may not take what waits: of one
+	// product that everybody wants one group is at work at a time, however many
+	// workers there are. Whoever takes them for free promises ten times too much. The
+	// other error is the smaller one: where a few wait for a product that others do
+	// not want, it looks as if there were less to gain than there is.
+	UsedTime time.Duration
+	// Work is how long units of work took, each as long as its group, Wait how long
+	// the same ones had waited before their group began.
 	Work, Wait Latency
 }
 
@@ -46,20 +57,22 @@ type Latency struct {
 func (p *Pool) Stats() PoolStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
-	p.record.advance(now, p.busy)
+	now := p.advance()
 	return PoolStats{
 		At:           now,
 		Workers:      p.opts.Workers,
 		Busy:         p.busy,
-		Backlog:      p.waiting.Len(),
+		Running:      p.running,
+		Backlog:      p.waiting.len(),
 		BacklogPeak:  p.record.backlogPeak,
 		BacklogLimit: p.opts.Backlog,
 		Completed:    p.record.completed,
+		Groups:       p.record.groups,
 		Refused:      p.record.refused,
 		Repeated:     p.record.repeated,
 		RepeatTime:   p.record.repeatTime,
 		BusyTime:     p.record.busyTime,
+		UsedTime:     p.record.usedTime,
 		Work:         p.record.work.latency(now),
 		Wait:         p.record.wait.latency(now),
 	}
@@ -67,35 +80,43 @@ func (p *Pool) Stats() PoolStats {
 
 // record is what a pool remembers; the pool's lock guards it.
 type record struct {
-	completed, refused int64
-	repeated           int64
+	completed, groups  int64
+	refused, repeated  int64
 	repeatTime         time.Duration
 	backlogPeak        int
-	busyTime           time.Duration // up to busySince
-	busySince          time.Time
+	busyTime, usedTime time.Duration // up to since
+	since              time.Time
 	work, wait         window
 }
 
 func newRecord(now time.Time) record {
-	return record{busySince: now, work: newWindow(now), wait: newWindow(now)}
+	return record{since: now, work: newWindow(now), wait: newWindow(now)}
 }
 
-// advance adds the time since the last call, at which busy workers worked.
-func (r *record) advance(now time.Time, busy int) {
-	r.busyTime += time.Duration(busy) * now.Sub(r.busySince)
-	r.busySince = now
+// advance adds the time since the last call, in which so many workers were busy and so
+// many used.
+func (r *record) advance(now time.Time, busy, used int) {
+	passed := now.Sub(r.since)
+	r.busyTime += time.Duration(busy) * passed
+	r.usedTime += time.Duration(used) * passed
+	r.since = now
 }
 
-func (r *record) done(now time.Time, waited, worked time.Duration, s standing) {
-	r.completed++
-	if s != another {
-		r.repeated++
+func (r *record) done(now time.Time, g *group) {
+	took := now.Sub(g.begun)
+	r.groups++
+	for _, s := range g.members {
+		r.completed++
+		standing := s.unit.standing()
+		if standing != another {
+			r.repeated++
+		}
+		if standing == repetition {
+			r.repeatTime += took / time.Duration(len(g.members))
+		}
+		r.wait.add(now, g.begun.Sub(s.arrived))
+		r.work.add(now, took)
 	}
-	if s == repetition {
-		r.repeatTime += worked
-	}
-	r.wait.add(now, waited)
-	r.work.add(now, worked)
 }
 
 const (

@@ -15,12 +15,12 @@ import (
 func TestPoolFiguresReachTheAdmission(t *testing.T) {
 	at := time.Now()
 	s := orders.PoolStats{
-		At: at, Workers: 1, Busy: 2, Backlog: 3, BacklogPeak: 4, BacklogLimit: 5, Completed: 60, Repeated: 54, Refused: 7, BusyTime: 8, RepeatTime: 3,
+		At: at, Workers: 1, Busy: 2, Running: 20, Backlog: 3, BacklogPeak: 4, BacklogLimit: 5, Completed: 60, Repeated: 54, Refused: 7, BusyTime: 1, UsedTime: 8, RepeatTime: 3,
 		Work: orders.Latency{Count: 9, P50: 10, P95: 11, P99: 12, Max: 13},
 		Wait: orders.Latency{Count: 14, P50: 15, P95: 16, P99: 17, Max: 18},
 	}
 	if got, want := measurement(s), (admission.Measurement{
-		At: at, Workers: 1, Busy: 2, Backlog: 3, BacklogLimit: 5, Completed: 6, Refused: 7, BusyTime: 8, RepeatTime: 3,
+		At: at, Workers: 1, Busy: 2, Running: 20, Backlog: 3, BacklogLimit: 5, Completed: 6, Refused: 7, BusyTime: 8, RepeatTime: 3,
 	}); got != want {
 		t.Errorf("measured %+v, want %+v", got, want)
 	}
