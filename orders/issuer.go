@@ -10,6 +10,17 @@ type Issuer interface {
 	// as it was at most a moment ago; r may have it. write has the database answer,
 	// with the patience of any claim; an issuer that cannot tell calls it.
 	Claim(ctx context.Context, c Coupon, r ClaimRequest, write Write) Claimed
+	// Stats reads the issuer's counters.
+	Stats() IssuerStats
+}
+
+// IssuerStats is what an issuer has done in this process since it was made.
+type IssuerStats struct {
+	Issued   int64 // given out by the issuer
+	SoldOut  int64 // turned away by the issuer
+	Bypassed int64 // sent to the database, since the issuer could not tell
+	Drained  int64 // given out, left unwritten, and written or found in the database later
+	Refused  int64 // given out by the issuer and refused by the database
 }
 
 // Write has one claim written, in a group with others, and answers as
@@ -19,6 +30,14 @@ type Write func(context.Context, ClaimRequest) Claimed
 
 // IssueThrough has the coupons given out by an issuer. Call it before Run.
 func (s *Service) IssueThrough(i Issuer) { s.issuer = i }
+
+// IssuerStats reads the issuer's counters; without an issuer all are 0.
+func (s *Service) IssuerStats() IssuerStats {
+	if s.issuer == nil {
+		return IssuerStats{}
+	}
+	return s.issuer.Stats()
+}
 
 // issue gives a coupon out: through the issuer, if there is one and this process knows
 // the coupon; else in the database. What the coupon's line forbids is refused before

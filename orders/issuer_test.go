@@ -25,6 +25,12 @@ func (f *fakeIssuer) Claim(ctx context.Context, c Coupon, r ClaimRequest, write 
 	return write(ctx, r)
 }
 
+func (f *fakeIssuer) Stats() IssuerStats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return IssuerStats{Issued: int64(len(f.asked))}
+}
+
 // TestIssuerStandsInFront has an issuer answer without a worker, and a claim that it
 // leaves to the database wait for one.
 func TestIssuerStandsInFront(t *testing.T) {

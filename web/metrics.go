@@ -63,7 +63,9 @@ func newMetrics(s *Server) *metrics {
 		m.registry.MustRegister(admissionCollector{s.cfg.Overview})
 	}
 	if s.cfg.Orders != nil {
-		m.registry.MustRegister(poolCollector{s.cfg.Orders})
+		m.registry.MustRegister(poolCollector{s.cfg.Orders},
+			statsCollector[orders.PaymentStats]{s.cfg.Orders.PaymentStats, paymentFigures},
+			statsCollector[orders.IssuerStats]{s.cfg.Orders.IssuerStats, issuerFigures})
 	}
 	return m
 }
@@ -163,3 +165,39 @@ func (c poolCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 }
+
+// Claims and payments as visitors met them are among the requests, by route and status:
+// these say what only the order side knows.
+var paymentFigures = []figure[orders.PaymentStats]{
+	counted("payments_paid_total", "Payments that the provider took.", func(s orders.PaymentStats) int64 { return s.Paid }),
+	counted("payments_declined_total", "Payments that the provider declined.", func(s orders.PaymentStats) int64 { return s.Declined }),
+	counted("payments_unknown_total", "Times that the provider gave no answer, or one that could not be stored.", func(s orders.PaymentStats) int64 { return s.Unknown }),
+	counted("payments_reconciled_total", "Payments paid or declined when they were asked for again.", func(s orders.PaymentStats) int64 { return s.Reconciled }),
+	counted("payments_refused_total", "Payments not begun, since too many were under way.", func(s orders.PaymentStats) int64 { return s.Refused }),
+}
+
+var issuerFigures = []figure[orders.IssuerStats]{
+	counted("coupons_issued_total", "Coupons that Redis gave out.", func(s orders.IssuerStats) int64 { return s.Issued }),
+	counted("coupons_sold_out_total", "Claims that Redis turned away.", func(s orders.IssuerStats) int64 { return s.SoldOut }),
+	counted("coupons_bypassed_total", "Claims sent to the database, since Redis was away or did not know.", func(s orders.IssuerStats) int64 { return s.Bypassed }),
+	counted("coupons_drained_total", "Coupons left unwritten and written or found in the database later.", func(s orders.IssuerStats) int64 { return s.Drained }),
+	counted("coupons_refused_total", "Coupons that Redis gave out and the database refused.", func(s orders.IssuerStats) int64 { return s.Refused }),
+}
+
+func counted[T any](name, help string, read func(T) int64) figure[T] {
+	return figure[T]{describe(name, help), prometheus.CounterValue, func(from T) float64 { return float64(read(from)) }}
+}
+
+// statsCollector reads counters that the order side keeps anyway.
+type statsCollector[T any] struct {
+	read    func() T
+	figures []figure[T]
+}
+
+func (c statsCollector[T]) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range c.figures {
+		ch <- f.desc
+	}
+}
+
+func (c statsCollector[T]) Collect(ch chan<- prometheus.Metric) { collect(ch, c.figures, c.read()) }

@@ -1,11 +1,14 @@
 package web
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"sluice/orders"
 )
 
 func TestMetrics(t *testing.T) {
@@ -38,6 +41,46 @@ func TestMetrics(t *testing.T) {
 		}
 		lintMetrics(t, a.body)
 	})
+}
+
+func TestPaymentAndCouponMetrics(t *testing.T) {
+	provider, _, with := paying()
+	inBubble(t, with, func(t *testing.T, f *fixture) {
+		f.orders.IssueThrough(strictIssuer{})
+		coupon := f.coupon(1, "")
+		id, token := f.ordered()
+		f.public("POST", claimOf(coupon), "", bearerToken(token)).problem(409, "sold_out")
+		provider.say(declines)
+		f.pay(id, token).problem(402, "payment_declined")
+		provider.say(nil)
+		f.pay(id, token).want(202)
+		provider.say(takesIt)
+		f.pay(id, token).want(200)
+		a := f.admin("GET", "/metrics", "").want(200)
+		for _, want := range []string{
+			"sluice_payments_paid_total 1\n", "sluice_payments_declined_total 1\n", "sluice_payments_unknown_total 1\n",
+			"sluice_payments_reconciled_total 0\n", "sluice_payments_refused_total 0\n",
+			"sluice_coupons_issued_total 1\n", "sluice_coupons_sold_out_total 2\n", "sluice_coupons_bypassed_total 3\n",
+			"sluice_coupons_drained_total 4\n", "sluice_coupons_refused_total 5\n",
+			`sluice_http_requests_total{listener="public",route="/coupons/:coupon_id/claim",status="409"} 1`,
+		} {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("%s is missing", want)
+			}
+		}
+		lintMetrics(t, a.body)
+	})
+}
+
+// strictIssuer gives nothing to anybody, and makes its figures up.
+type strictIssuer struct{}
+
+func (strictIssuer) Claim(context.Context, orders.Coupon, orders.ClaimRequest, orders.Write) orders.Claimed {
+	return orders.Claimed{Err: orders.ErrSoldOut}
+}
+
+func (strictIssuer) Stats() orders.IssuerStats {
+	return orders.IssuerStats{Issued: 1, SoldOut: 2, Bypassed: 3, Drained: 4, Refused: 5}
 }
 
 func lintMetrics(t *testing.T, body string) {
