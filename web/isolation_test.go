@@ -46,6 +46,7 @@ func TestQueueIsQuickBesideSlowOrders(t *testing.T) {
 	)
 	slow := setup{orders: withOrders(), store: func(s orders.Store) orders.Store { return slowStore{s, takes} }}
 	slow.orders.Workers, slow.orders.Backlog = workers, backlog
+	slow.orders.TestDelay = takes // so that each is alone, and all workers taken
 	inBubble(t, slow, func(t *testing.T, f *fixture) {
 		public, admin := fasthttputil.NewInmemoryListener(), fasthttputil.NewInmemoryListener()
 		ctx, stop := context.WithCancel(t.Context())
