@@ -93,21 +93,16 @@ func taken(made []*orders.Order) []amount {
 // useCoupons notes in the claims which orders used them, if any did.
 func useCoupons(tx *gorm.DB, made []*orders.Order) error {
 	var cases strings.Builder
-	var args, codes []any
+	var codes []any
 	for _, o := range made {
 		if o.Coupon != "" {
 			cases.WriteString(" WHEN ? THEN '" + o.ID + "'")
-			args = append(args, o.Coupon)
+			codes = append(codes, o.Coupon)
 		}
 	}
-	if len(args) == 0 {
+	if len(codes) == 0 {
 		return nil
 	}
-	codes = args
-	result := tx.Exec("UPDATE coupon_claims SET order_id = CASE code"+cases.String()+" END"+
-		" WHERE code IN ("+placeholders(len(codes))+")", slices.Concat(args, codes)...)
-	if result.Error == nil && result.RowsAffected != int64(len(codes)) {
-		return fmt.Errorf("marked %d of %d coupons", result.RowsAffected, len(codes))
-	}
-	return result.Error
+	return changeAll(tx, len(codes), "UPDATE coupon_claims SET order_id = CASE code"+cases.String()+" END"+
+		" WHERE code IN ("+placeholders(len(codes))+")", slices.Concat(codes, codes))
 }

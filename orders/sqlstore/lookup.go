@@ -34,24 +34,27 @@ func distinct[T int64 | string](all []T) []T {
 }
 
 func (s *Store) lockProducts(tx *gorm.DB, ids []int64, now *found) error {
-	var rows []product
-	err := tx.Raw("SELECT id, name, price, stock, image_url, line, " + s.dialect.nowMS + " AS now_ms" +
-		" FROM products WHERE id IN (" + numbers(ids) + ") ORDER BY id" + s.dialect.forUpdate).Scan(&rows).Error
+	var at int64 // the same in all rows
+	rows, err := read(tx, "SELECT id, name, price, stock, image_url, line, "+s.dialect.nowMS+
+		" FROM products WHERE id IN ("+numbers(ids)+") ORDER BY id"+s.dialect.forUpdate, nil,
+		func(p *product) []any {
+			return []any{&p.ID, &p.Name, &p.Price, &p.Stock, &p.ImageURL, &p.Line, &at}
+		})
 	if err != nil {
 		return err
 	}
+	now.at = time.UnixMilli(at).UTC()
 	now.products = make(map[int64]product, len(rows))
 	for _, p := range rows {
 		now.products[p.ID] = p
-		now.at = time.UnixMilli(p.NowMS).UTC() // the same in all rows
 	}
 	return nil
 }
 
 func (s *Store) lockClaims(tx *gorm.DB, codes []string, now *found) error {
-	var rows []claim
-	err := tx.Raw("SELECT code, discount, line, order_id FROM coupon_claims WHERE code IN ("+
-		placeholders(len(codes))+") ORDER BY code"+s.dialect.forUpdate, boxed(codes)...).Scan(&rows).Error
+	rows, err := read(tx, "SELECT code, discount, line, order_id FROM coupon_claims WHERE code IN ("+
+		placeholders(len(codes))+") ORDER BY code"+s.dialect.forUpdate, boxed(codes),
+		func(c *claim) []any { return []any{&c.Code, &c.Discount, &c.Line, &c.OrderID} })
 	if err != nil {
 		return err
 	}

@@ -52,11 +52,16 @@ func (s *Store) find(ctx context.Context, where, key string) (orders.Order, erro
 // ordersWhere reads orders with their items in one statement, so that it needs no
 // transaction to see both as of the same moment.
 func ordersWhere(db *gorm.DB, where string, args ...any) (found []orders.Order, err error) {
-	var rows []orderItemRow
-	err = db.Raw("SELECT o.id, o.token_id, o.visitor, o.line, o.state, o.coupon_code, o.discount, o.total,"+
+	rows, err := read(db, "SELECT o.id, o.token_id, o.visitor, o.line, o.state, o.coupon_code, o.discount, o.total,"+
 		" o.created_at, o.paid_at, i.product_id, i.name, i.image_url, i.quantity, i.unit_price"+
 		" FROM orders o JOIN order_items i ON i.order_id = o.id"+
-		" WHERE "+where+" ORDER BY o.id, i.seq", args...).Scan(&rows).Error
+		" WHERE "+where+" ORDER BY o.id, i.seq", args,
+		func(r *orderItemRow) []any {
+			return []any{
+				&r.ID, &r.TokenID, &r.Visitor, &r.Line, &r.State, &r.CouponCode, &r.Discount, &r.Total,
+				&r.CreatedAt, &r.PaidAt, &r.ProductID, &r.Name, &r.ImageURL, &r.Quantity, &r.UnitPrice,
+			}
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,6 @@ type product struct {
 	Stock    int64
 	ImageURL string
 	Line     string
-	NowMS    int64 // the database's clock when it was read
 }
 
 // claim is a coupon that somebody has.
@@ -34,7 +33,8 @@ type claim struct {
 	OrderID  *string // that used it
 }
 
-// sell answers a group of requests, first come first served, out of what was found. made are the orders to be written. It changes nothing that it is given.
+// sell answers a group of requests, first come first served, out of what was found;
+// made are the orders to be written. It changes nothing that it is given.
 func sell(asks []ask, now found) (placed []orders.Placed, made []*orders.Order) {
 	s := sale{
 		found:   now,
