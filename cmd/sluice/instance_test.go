@@ -62,6 +62,7 @@ func (l *lines) await(t testing.TB, part string) string {
 // instance is one running service, started through run like the command.
 type instance struct {
 	public, admin string // base URLs
+	banner        string
 	log           *lines
 	end           func() (code int) // stops it and returns the exit code; may be called twice
 }
@@ -101,6 +102,7 @@ func serveEmbedded(t testing.TB, environ ...string) *instance {
 func (i *instance) find(t testing.TB, out *lines) {
 	t.Helper()
 	text := out.await(t, "Stop it")
+	i.banner = text
 	for _, found := range shown.FindAllStringSubmatch(text, -1) {
 		if found[1] == "Operator" {
 			i.admin = found[2]

@@ -133,6 +133,7 @@ func TestBoundsAgree(t *testing.T) {
 			"SLUICE_LINE_TICK=10ms", "SLUICE_LINE_JITTER=0s", "SLUICE_LINE_ADMISSION_TTL=1s", "SLUICE_LINE_TICKET_TTL=5m",
 			"SLUICE_LINE_KEEP_PLACE=0s", "SLUICE_LINE_RECOVERY_HOLD=0s", "SLUICE_LINE_MAX_LENGTH=0", "SLUICE_LINE_MAX_ACTIVE=0",
 			"SLUICE_ORDERS_WORKERS=1", "SLUICE_ORDERS_BACKLOG=1", "SLUICE_ORDERS_DEADLINE=1ms", "SLUICE_ORDERS_PAY_WITHIN=1s",
+			"SLUICE_PAYMENTS_PROVIDER=http://h", "SLUICE_PAYMENTS_TIMEOUT=10ms", "SLUICE_PAYMENTS_AT_ONCE=1",
 		},
 		"most": {
 			"SLUICE_LINE_TICK=" + queue.MaxTick.String(), "SLUICE_LINE_INITIAL_RATE=" + strconv.Itoa(queue.MaxRate),
@@ -140,10 +141,16 @@ func TestBoundsAgree(t *testing.T) {
 			"SLUICE_LINE_KEEP_PLACE=720h", "SLUICE_LINE_RECOVERY_HOLD=" + queue.MaxHold.String(), "SLUICE_LINE_MAX_LENGTH=1000000000", "SLUICE_LINE_MAX_ACTIVE=1000000000",
 			"SLUICE_ORDERS_WORKERS=10000", "SLUICE_ORDERS_BACKLOG=1000000", "SLUICE_ORDERS_DEADLINE=10m",
 			"SLUICE_ORDERS_PAY_WITHIN=720h", "SLUICE_ORDERS_FOLLOWUP_TTL=8760h", "SLUICE_ORDERS_TEST_DELAY=1m",
+			"SLUICE_PAYMENTS_PROVIDER=https://u:p@h:1/v2", "SLUICE_PAYMENTS_TIMEOUT=10m", "SLUICE_PAYMENTS_AT_ONCE=100000",
 		},
+		"unpaid orders kept": {"SLUICE_ORDERS_PAY_WITHIN=0s"},
 	} {
 		c, err := load(environ...)
-		if err := errors.Join(err, lineOptions(c, "default").Validate(), orderOptions(c).Validate()); err != nil {
+		a := &app{cfg: c}
+		options := orderOptions(c)
+		provider, refused := a.openProvider()
+		options.Provider = provider
+		if err := errors.Join(err, refused, lineOptions(c, "default").Validate(), options.Validate(), a.close()); err != nil {
 			t.Errorf("the %s: %v", name, err)
 		}
 	}
