@@ -235,3 +235,67 @@ func TestClaimRules(t *testing.T) {
 		t.Errorf("no coupon: %v", err)
 	}
 }
+
+// Claims that wait for one coupon are given out together, in the order of arrival,
+// beside those of another coupon, and each has its own answer.
+func TestClaimsAreGivenOutTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = time.Second
+		f := &fakeStore{takes: work, coupons: fakeCoupons{all: []Coupon{{ID: 1, Quantity: 3, Line: "default"}, {ID: 2, Quantity: 1}}}}
+		s, stop := running(t, f, func(o *Options) { o.Workers = 2 })
+		var wg sync.WaitGroup
+		askClaim(t.Context(), &wg, s, visitor("first"))
+		elsewhere := visitor("elsewhere")
+		elsewhere.Line = "vip"
+		waiting := []*claimReply{
+			askClaim(t.Context(), &wg, s, visitor("a")),
+			askClaim(t.Context(), &wg, s, elsewhere),
+			askClaim(t.Context(), &wg, s, visitor("b")),
+			askClaim(t.Context(), &wg, s, visitor("c")),
+		}
+		other := askClaimOf(t.Context(), &wg, s, visitor("a"), 2)
+		wg.Wait()
+		for i, want := range []error{nil, ErrOtherLine, nil, ErrSoldOut} {
+			waiting[i].check(t, fmt.Sprint("waiting ", i), want == nil, want, 2*work)
+		}
+		other.check(t, "of another coupon", true, nil, work)
+		var groups [][]string
+		for _, group := range f.coupons.groups {
+			var visitors []string
+			for _, r := range group {
+				visitors = append(visitors, r.Visitor)
+			}
+			groups = append(groups, visitors)
+		}
+		if got := fmt.Sprint(groups); got != "[[first] [a] [a elsewhere b c]]" {
+			t.Errorf("groups of %s", got)
+		}
+		stop()
+	})
+}
+
+// Who claims and then orders is one visitor served, twice at work.
+func TestClaimAndOrderAreOneVisitor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = time.Second
+		f := &fakeStore{takes: work, coupons: fakeCoupons{all: []Coupon{{ID: 1, Quantity: 3}}}}
+		s, stop := running(t, f, nil)
+		claim := func() { _, _, _ = s.Claim(t.Context(), someone, 1) }
+		order := func() { _, _, _ = s.Place(t.Context(), Request{Buyer: someone, Cart: oneLamp}) }
+		for i, step := range []struct {
+			do                        func()
+			completed, repeated, idle int64
+		}{
+			{claim, 1, 0, 0},
+			{order, 2, 1, 0},
+			{claim, 3, 2, 1},
+		} {
+			step.do()
+			p := s.PoolStats()
+			if p.Completed != step.completed || p.Repeated != step.repeated || p.RepeatTime != time.Duration(step.idle)*work {
+				t.Errorf("step %d: %d completed, %d of them repeated, %s for nothing", i, p.Completed, p.Repeated, p.RepeatTime)
+			}
+		}
+		stop()
+	})
+}

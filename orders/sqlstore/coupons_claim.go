@@ -13,7 +13,7 @@ import (
 )
 
 // Claim writes a group of claims in one transaction, whose statements are the same for
-// one and for a thousand:
+// one and for hundreds:
 //
 //  1. lock the coupons in id order, which holds up everybody else who would give them out;
 //  2. look up who has one already. It comes after the lock, so nothing is missed, also
@@ -85,15 +85,17 @@ func (s *Store) readCoupons(db *gorm.DB, group []orders.ClaimRequest, locking st
 	for i, r := range group {
 		ids[i] = r.CouponID
 	}
-	var rows []*couponRow
-	err := db.Raw("SELECT id, quantity, issued, discount, line, " + s.dialect.nowMS + " AS now_ms" +
-		" FROM coupons WHERE id IN (" + numbers(distinct(ids)) + ") ORDER BY id" + locking).Scan(&rows).Error
+	rows, err := read(db, "SELECT id, quantity, issued, discount, line, "+s.dialect.nowMS+
+		" FROM coupons WHERE id IN ("+numbers(distinct(ids))+") ORDER BY id"+locking, nil,
+		func(c *couponRow) []any {
+			return []any{&c.ID, &c.Quantity, &c.Issued, &c.Discount, &c.Line, &c.NowMS}
+		})
 	if err != nil {
 		return nil, err
 	}
 	coupons := make(map[int64]*couponRow, len(rows))
-	for _, c := range rows {
-		coupons[c.ID] = c
+	for i := range rows {
+		coupons[rows[i].ID] = &rows[i]
 	}
 	return coupons, nil
 }
@@ -120,8 +122,8 @@ func readCodes(db *gorm.DB, group []orders.ClaimRequest) (map[holder]string, err
 		}
 		visitors[i] = h.visitor
 	}
-	var rows []orders.Claim
-	err := db.Raw("SELECT coupon_id, visitor, code FROM coupon_claims WHERE "+where.String()+")", visitors...).Scan(&rows).Error
+	rows, err := read(db, "SELECT coupon_id, visitor, code FROM coupon_claims WHERE "+where.String()+")", visitors,
+		func(c *orders.Claim) []any { return []any{&c.CouponID, &c.Visitor, &c.Code} })
 	if err != nil {
 		return nil, err
 	}
