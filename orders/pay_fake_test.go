@@ -18,9 +18,9 @@ type payStore struct {
 
 type fakePayment struct {
 	Payment
-	token   string
-	askedAt time.Time
-	settled int // calls of SettlePayment
+	token     string
+	askedAt   time.Time
+	reference string
 }
 
 // waiting is a store with orders "order-0" … of tokens "token-0" …
@@ -65,12 +65,11 @@ func (f *payStore) SettlePayment(_ context.Context, attempt Payment, o Outcome) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := f.payments[attempt.OrderID]
-	p.settled++
 	if f.away || f.noSettle {
 		return Payment{}, ErrDatabase
 	}
 	if p.State == PaymentUnknown && p.Attempt == attempt.Attempt {
-		p.State = Declined
+		p.State, p.reference = Declined, o.Reference
 		if o.Paid {
 			p.State, p.PaidAt = Paid, time.Now()
 		}

@@ -241,6 +241,54 @@ func TestPaymentsAreBounded(t *testing.T) {
 	})
 }
 
+// TestReconcilerIsNoSecondCall has the buyer come back, clicking, while the reconciler
+// asks: all of them share its call, and its room.
+func TestReconcilerIsNoSecondCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, provider := waiting(1), &fakeProvider{takes: 5 * time.Second}
+		left := f.add("order-left", "token-left")
+		left.State, left.Attempt = PaymentUnknown, 1
+		s, stop := paying(t, f, provider, func(o *Options) { o.PaymentsAtOnce = 2 })
+		time.Sleep(reconcileEvery)
+		var clicks sync.WaitGroup
+		for range 3 {
+			clicks.Go(func() {
+				if p, err := s.Pay(t.Context(), Buyer{TokenID: "token-left"}, "order-left", "card"); err != nil || p.State != Paid {
+					t.Errorf("%+v, %v", p, err)
+				}
+			})
+		}
+		synctest.Wait()
+		// The reconciler and the buyer who waits for it have the two slots.
+		if _, err := s.Pay(t.Context(), payer(0), "order-0", "card"); !errors.Is(err, ErrOverloaded) {
+			t.Errorf("a third: %v", err)
+		}
+		clicks.Wait()
+		if keys, _ := provider.asked(); !slices.Equal(keys, []string{"order-left-1"}) {
+			t.Errorf("asked for %v", keys)
+		}
+		stop()
+	})
+}
+
+// TestReferenceAlwaysFits has a provider whose reference the store has no room for.
+func TestReferenceAlwaysFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := waiting(1)
+		provider := &fakeProvider{answer: func(Payment, int) (Outcome, error) {
+			return Outcome{Paid: true, Reference: "\xff" + strings.Repeat("é", 1000)}, nil
+		}}
+		s, stop := paying(t, f, provider, nil)
+		if p, err := s.Pay(t.Context(), payer(0), "order-0", "card"); err != nil || p.State != Paid {
+			t.Errorf("%+v, %v", p, err)
+		}
+		if r := f.payments["order-0"].reference; len(r) > maxReference || len(r) < maxReference-3 || !utf8.ValidString(r) {
+			t.Errorf("reference of %d bytes: %q", len(r), r)
+		}
+		stop()
+	})
+}
+
 // TestStopWaitsForNoProvider stops the process while the provider is asked, by a buyer
 // and by the reconciler: both are left for whoever comes next.
 func TestStopWaitsForNoProvider(t *testing.T) {

@@ -37,10 +37,10 @@ const maxAnswer = 64 << 10
 
 // Options say which provider and how.
 type Options struct {
-	// URL is where the provider's /charges is, http or https. It may name a user and
-	// a password, but not together with a Token.
+	// URL is where the provider's /charges is, http or https.
 	URL string
-	// Token is sent as a bearer token; empty: none.
+	// Token is sent as a bearer token, in place of a user and password in the URL.
+	// Empty: none.
 	Token string
 	// AtOnce is how many calls there may be at the same time: as many connections
 	// are kept open.
@@ -65,8 +65,6 @@ func New(opts Options) (*Client, error) {
 		return nil, errors.New("the payment provider's URL is not http://host/path or https://host/path")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("the payment provider's URL has a query or a fragment")
-	case u.User != nil && opts.Token != "":
-		return nil, errors.New("the payment provider's URL has a user, and there is a token as well")
 	case opts.AtOnce < 1:
 		return nil, fmt.Errorf("the payment provider must be asked at least once at a time, not %d", opts.AtOnce)
 	}

@@ -58,6 +58,7 @@ func TestRequest(t *testing.T) {
 		"nothing":  {Options{URL: server.URL + "/v1/"}, ""},
 		"token":    {Options{URL: server.URL + "/v1", Token: "hunter2"}, "Bearer hunter2"},
 		"password": {Options{URL: strings.Replace(server.URL, "//", "//shop:hunter2@", 1) + "/v1"}, "Basic c2hvcDpodW50ZXIy"},
+		"both":     {Options{URL: strings.Replace(server.URL, "//", "//shop:other@", 1) + "/v1", Token: "hunter2"}, "Bearer hunter2"},
 	} {
 		o, err := dial(t, c.opts).Charge(t.Context(), payment)
 		if err != nil || o != (orders.Outcome{Paid: true, Reference: "p-1"}) {
@@ -216,15 +217,14 @@ func TestConnectionsAreKept(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]Options{
-		"nothing":            {},
-		"no host":            {URL: "https://"},
-		"only a port":        {URL: "https://:443"},
-		"other scheme":       {URL: "ftp://shop:hunter2@pay"},
-		"no URL":             {URL: "http://shop:hunter2@pay:port"},
-		"query":              {URL: "https://pay/?key=hunter2"},
-		"fragment":           {URL: "https://pay/#hunter2"},
-		"password and token": {URL: "https://shop:hunter2@pay", Token: "hunter2"},
-		"none at once":       {URL: "https://pay", AtOnce: -1},
+		"nothing":      {},
+		"no host":      {URL: "https://"},
+		"only a port":  {URL: "https://:443"},
+		"other scheme": {URL: "ftp://shop:hunter2@pay"},
+		"no URL":       {URL: "http://shop:hunter2@pay:port"},
+		"query":        {URL: "https://pay/?key=hunter2"},
+		"fragment":     {URL: "https://pay/#hunter2"},
+		"none at once": {URL: "https://pay", AtOnce: -1},
 	} {
 		if opts.AtOnce == 0 {
 			opts.AtOnce = 1

@@ -22,6 +22,7 @@ func RunPayments(t *testing.T, fresh func(t testing.TB) Database) {
 		{"PaysAnOrder", paysAnOrder},
 		{"DeclinedMayBeTriedAgain", declinedMayBeTriedAgain},
 		{"NothingToPay", nothingToPay},
+		{"KeepsWhatAPaymentIsGiven", keepsWhatAPaymentIsGiven},
 		{"RefusesPayments", refusesPayments},
 		{"UnknownIsNeverCancelled", unknownIsNeverCancelled},
 		{"OneAttemptHoweverManyBegin", oneAttemptHoweverManyBegin},
@@ -146,6 +147,22 @@ func nothingToPay(t *testing.T, db Database) {
 	wantState(t, s, o.ID, orders.Paid)
 	if due := unsettled(t, s, aMinuteAhead, 10); len(due) != 0 {
 		t.Errorf("to ask for: %+v", due)
+	}
+}
+
+func keepsWhatAPaymentIsGiven(t *testing.T, db Database) {
+	const odd = `🛋️'"\? :name @name %_`
+	s := db.Open(t, 2)
+	p := addProduct(t, s, orders.Product{Price: orders.MaxPrice, Stock: orders.MaxQuantity})
+	o := place(t, s, buyer(1), cart(p, orders.MaxQuantity))
+	method := odd + strings.Repeat("m", 64-len(odd))
+	begun, err := s.BeginPayment(t.Context(), o.ID, o.Buyer.TokenID, method)
+	if err != nil || begun.Method != method || begun.Amount != orders.MaxPrice*orders.MaxQuantity {
+		t.Fatalf("begun %+v, %v", begun, err)
+	}
+	paid, err := s.SettlePayment(t.Context(), begun, orders.Outcome{Paid: true, Reference: odd + strings.Repeat("r", 255-len(odd))})
+	if err != nil || paid.State != orders.Paid {
+		t.Errorf("settled %+v, %v", paid, err)
 	}
 }
 

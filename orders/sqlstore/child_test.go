@@ -30,6 +30,7 @@ type childStore struct {
 	URL, Path string
 	Product   int64
 	Coupon    int64
+	Provider  string // its URL
 	Name      string // of this child, for its tokens and visitors
 }
 
@@ -49,6 +50,8 @@ func child(task string) int {
 		err = placeForever(s, c)
 	case "claim":
 		err = claimForever(s, c)
+	case "pay":
+		err = payForever(s, c)
 	}
 	if err := errors.Join(err, s.Close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
