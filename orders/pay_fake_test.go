@@ -14,6 +14,7 @@ type payStore struct {
 	fakeStore
 	payments map[string]*fakePayment // by order
 	noSettle bool                    // the database is away whenever an outcome is stored
+	settling time.Duration           // that it takes to store one
 }
 
 type fakePayment struct {
@@ -61,7 +62,12 @@ func (f *payStore) BeginPayment(_ context.Context, order, token, method string) 
 	return p.Payment, nil
 }
 
-func (f *payStore) SettlePayment(_ context.Context, attempt Payment, o Outcome) (Payment, error) {
+func (f *payStore) SettlePayment(ctx context.Context, attempt Payment, o Outcome) (Payment, error) {
+	select {
+	case <-time.After(f.settling):
+	case <-ctx.Done():
+		return Payment{}, ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := f.payments[attempt.OrderID]

@@ -330,6 +330,32 @@ func TestStopWaitsForNoProvider(t *testing.T) {
 	})
 }
 
+// TestStopWaitsForTheStore stops the process while answers of the provider are being
+// stored, a buyer's and the reconciler's.
+func TestStopWaitsForTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := waiting(1)
+		f.settling = time.Second
+		left := f.add("order-left", "token-left")
+		left.State, left.Attempt = PaymentUnknown, 1
+		s, stop := paying(t, f, &fakeProvider{}, nil)
+		time.Sleep(reconcileEvery)
+		told := make(chan error, 1)
+		go func() {
+			_, err := s.Pay(t.Context(), payer(0), "order-0", "card")
+			told <- err
+		}()
+		synctest.Wait()
+		stop()
+		if n := f.count(Paid); n != 2 {
+			t.Errorf("%d are paid when it has stopped", n)
+		}
+		if err := <-told; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestOutageEndsWithoutStampede begins with what killed processes have left, and a
 // provider that is away for a minute.
 func TestOutageEndsWithoutStampede(t *testing.T) {

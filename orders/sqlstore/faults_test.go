@@ -26,6 +26,8 @@ const (
 	commitLost           // COMMIT never arrives
 	commitUnheard        // COMMIT is done, its answer never arrives
 	insertLost           // the connection breaks before COMMIT, once
+	updateLost           // an update of orders never arrives, once
+	updateUnheard        // an update of orders is done, its answer never arrives, once
 	unreachable          // nothing arrives and nobody can connect
 	neverAnswering       // everything arrives, no answer does
 )
@@ -58,14 +60,25 @@ func (c *faultyConn) Write(b []byte) (int, error) {
 		c.network.fault.Store(int32(none))
 		_ = c.Close()
 		return 0, errCut
-	case f == commitUnheard && bytes.HasSuffix(b, []byte("COMMIT")):
-		n, err := c.Conn.Write(b)
-		answer := make([]byte, 1024)
-		_, _ = c.Conn.Read(answer) // by then it is committed
+	case f == updateLost && bytes.Contains(b, []byte("UPDATE orders")):
+		c.network.fault.Store(int32(none))
 		_ = c.Close()
-		return n, err
+		return 0, errCut
+	case f == updateUnheard && bytes.Contains(b, []byte("UPDATE orders")):
+		c.network.fault.Store(int32(none))
+		return c.writeUnheard(b)
+	case f == commitUnheard && bytes.HasSuffix(b, []byte("COMMIT")):
+		return c.writeUnheard(b)
 	}
 	return c.Conn.Write(b)
+}
+
+func (c *faultyConn) writeUnheard(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	answer := make([]byte, 1024)
+	_, _ = c.Conn.Read(answer) // by then it is committed
+	_ = c.Close()
+	return n, err
 }
 
 func (c *faultyConn) Read(b []byte) (int, error) {
