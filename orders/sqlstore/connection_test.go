@@ -27,7 +27,7 @@ func handles(t *testing.T, s *Store, workers int) map[string]handle {
 	for name, h := range map[string]struct {
 		*gorm.DB
 		size int
-	}{"workers": {s.workers, workers}, "side": {s.side, 4}, "upkeep": {s.upkeep, 3}} {
+	}{"workers": {s.workers, workers}, "side": {s.side, sideConnections}, "upkeep": {s.upkeep, upkeepConnections}} {
 		db, err := h.DB.DB()
 		if err != nil {
 			t.Fatal(err)

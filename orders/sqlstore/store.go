@@ -5,11 +5,11 @@
 //
 // A [Store] has three handles. The workers' one has as many connections as
 // there are workers, and only orders and claims use it. Who reads or pays an order,
-// adds up all or adds a product uses a small one, so that no reader waits for a slow
-// order and no order for a crowd of readers; a payment has none while the provider is
-// asked. What the process does for itself, at its own
-// pace, has the smallest: a crowd of readers on a table that is stuck must not
-// let the catalogue grow old.
+// adds up all or adds a product uses another, so that no reader waits for a slow
+// order and no order for a crowd of readers; a payment has no connection while the
+// provider is asked. What the process does for itself, at its own pace, has the
+// smallest: a crowd of readers on a table that is stuck must not let the catalogue
+// grow old.
 //
 // # Durability
 //
@@ -52,7 +52,10 @@ type Options struct {
 }
 
 const (
-	sideConnections = 4
+	// sideConnections are as many as payments need, which commit on them and wait
+	// for the disk: on MariaDB 16 settled three times as many as 4. SQLite does not
+	// care.
+	sideConnections = 16
 	// upkeepConnections are one each for the sweeper and for the reconciler of the
 	// payments, which may wait for locks, and one for the catalogue and the pings,
 	// which do not.
