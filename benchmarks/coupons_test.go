@@ -15,7 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/orders"
+	"sluice/orders/rediscoupons"
 	"sluice/orders/sqlstore"
+	"sluice/queue/redisqueue"
 	"sluice/servicetest"
 )
 
@@ -59,18 +61,34 @@ func contenders() []contender {
 			return w
 		}},
 		{"ours: database", true, func(t testing.TB, s *couponStage) way {
-			return &service{s.service, s.newCoupon(t, s.service)}
+			return s.service(t, s.database)
+		}},
+		{"ours: Redis first, ack committed", true, func(t testing.TB, s *couponStage) way {
+			return s.service(t, s.committed)
 		}},
 	}
 }
 
-// service is our way, through everything but HTTP.
+// service is one of our ways, through everything but HTTP.
 type service struct {
 	*orders.Service
+	db     *sql.DB
 	coupon int64
+	given  atomic.Int64
 }
 
-func (s *service) settle(context.Context) error { return nil }
+// settle waits until the database has what was given.
+func (s *service) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		rows, _, err := written(ctx, s.db, s.coupon)
+		if err != nil || rows == s.given.Load() {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
 
 func (s *service) claim(ctx context.Context, visitor string) (outcome, error) {
 	buyer := orders.Buyer{TokenID: visitor, Visitor: visitor, Line: "default"}
@@ -83,6 +101,7 @@ func (s *service) claim(ctx context.Context, visitor string) (outcome, error) {
 	case !created:
 		return alreadyIssued, nil
 	}
+	s.given.Add(1)
 	return issued, nil
 }
 
@@ -90,10 +109,15 @@ func (s *service) claim(ctx context.Context, visitor string) (outcome, error) {
 type couponStage struct {
 	quantity int
 	db       *sql.DB
-	redis    *redis.Client
+	redis    redis.UniversalClient
 	store    *sqlstore.Store
-	service  *orders.Service
 	coupon   int64 // the one under way
+
+	database, committed *orders.Service
+}
+
+func (s *couponStage) service(t testing.TB, of *orders.Service) *service {
+	return &service{Service: of, db: s.db, coupon: s.newCoupon(t, of)}
 }
 
 func newCouponStage(t testing.TB, quantity int) *couponStage {
@@ -105,24 +129,29 @@ func newCouponStage(t testing.TB, quantity int) *couponStage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	client := redis.NewClient(redisOptions(t))
-	t.Cleanup(func() { _ = client.Close() })
-	s := &couponStage{quantity: quantity, db: openDatabase(t, address), redis: client, store: store}
-	s.service = startService(t, store, func(*orders.Service) {})
-	return s
-}
-
-func redisOptions(t testing.TB) *redis.Options {
-	t.Helper()
-	opts, err := redis.ParseURL(servicetest.OwnRedis(t))
+	client, err := redisqueue.Dial(servicetest.OwnRedis(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opts
+	t.Cleanup(func() { _ = client.Close() })
+	s := &couponStage{quantity: quantity, db: openDatabase(t, address), redis: client, store: store}
+	s.database = startService(t, store, nil)
+	s.committed = s.startRedisFirst(t, rediscoupons.Committed)
+	return s
+}
+
+func (s *couponStage) startRedisFirst(t testing.TB, ack rediscoupons.Ack) *orders.Service {
+	t.Helper()
+	issuer, err := rediscoupons.New(s.redis, s.store, ack, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runUntilEnd(t, issuer.Run)
+	return startService(t, s.store, issuer)
 }
 
 // startService runs an order side with the backlog of a rush.
-func startService(t testing.TB, store orders.Store, prepare func(*orders.Service)) *orders.Service {
+func startService(t testing.TB, store orders.Store, issuer orders.Issuer) *orders.Service {
 	t.Helper()
 	opts := orders.DefaultOptions()
 	opts.Workers, opts.Backlog, opts.Deadline = connections, 10_000, patience
@@ -130,7 +159,9 @@ func startService(t testing.TB, store orders.Store, prepare func(*orders.Service
 	if err != nil {
 		t.Fatal(err)
 	}
-	prepare(s)
+	if issuer != nil {
+		s.IssueThrough(issuer)
+	}
 	runUntilEnd(t, s.Run)
 	return s
 }
@@ -163,14 +194,10 @@ func (s *couponStage) newCoupon(t testing.TB, with couponAdder) int64 {
 }
 
 // written is how many claims are in the database, and how many the coupon's row says.
-func (s *couponStage) written(t testing.TB) (rows, counted int) {
-	t.Helper()
-	err := s.db.QueryRowContext(t.Context(), "SELECT issued, (SELECT COUNT(*) FROM coupon_claims WHERE coupon_id = id) FROM coupons WHERE id = ?",
-		s.coupon).Scan(&counted, &rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows, counted
+func written(ctx context.Context, db *sql.DB, coupon int64) (rows, counted int64, err error) {
+	err = db.QueryRowContext(ctx, "SELECT issued, (SELECT COUNT(*) FROM coupon_claims WHERE coupon_id = id) FROM coupons WHERE id = ?",
+		coupon).Scan(&counted, &rows)
+	return rows, counted, err
 }
 
 // rushed is what came of one rush.
@@ -179,11 +206,11 @@ type rushed struct {
 	goroutines      int
 	all             time.Duration // until the last answer
 	took            times
-	issued, soldOut int
-	errors          int
+	issued, soldOut int64
+	errors          int64
 	first           error // of them
-	unwritten       int   // issued, and not in the database at the last answer
-	rows, counted   int   // at the end
+	unwritten       int64 // issued, and not in the database at the last answer
+	rows, counted   int64 // at the end
 	settle          error
 }
 
@@ -226,15 +253,20 @@ func (s *couponStage) rush(t testing.TB, c contender, visitors, goroutines int) 
 			r.soldOut++
 		}
 	}
-	rows, _ := s.written(t)
+	rows, _, err := written(t.Context(), s.db, s.coupon)
 	r.unwritten = r.issued - rows
 	r.settle = w.settle(t.Context())
-	r.rows, r.counted = s.written(t)
+	if err == nil {
+		r.rows, r.counted, err = written(t.Context(), s.db, s.coupon)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
 // wrong says what of the promise was not kept; empty if all of it was.
-func (r rushed) wrong(visitors, quantity int) string {
+func (r rushed) wrong(visitors, quantity int64) string {
 	var wrong []string
 	if r.errors > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d errors, such as %v", r.errors, r.first))
@@ -269,7 +301,7 @@ func TestCoupons(t *testing.T) {
 		for _, goroutines := range crowds {
 			for _, c := range contenders() {
 				r := s.rush(t, c, visitors, goroutines)
-				wrong := r.wrong(visitors, quantity)
+				wrong := r.wrong(int64(visitors), int64(quantity))
 				t.Logf("round %d, %d goroutines, %s: %s ms, p50 %s p95 %s p99 %s ms, %d unwritten; %s",
 					round+1, goroutines, c.name, ms(r.all), ms(r.took.p50), ms(r.took.p95), ms(r.took.p99), r.unwritten, wrong)
 				if wrong != "" && c.ours {

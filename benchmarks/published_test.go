@@ -103,7 +103,7 @@ func claimArgs(args []any, coupon int64, visitor string) []any {
 // 10,000 wait, what comes is dropped; a batch that fails is lost. Both are counted
 // here, which the original does not do.
 type writeBehind struct {
-	redis  *redis.Client
+	redis  redis.UniversalClient
 	db     *sql.DB
 	coupon int64
 
@@ -129,7 +129,7 @@ redis.call('DECR', KEYS[2])
 redis.call('SADD', KEYS[1], ARGV[1])
 return 1`)
 
-func newWriteBehind(ctx context.Context, client *redis.Client, db *sql.DB, coupon int64, quantity int) (*writeBehind, error) {
+func newWriteBehind(ctx context.Context, client redis.UniversalClient, db *sql.DB, coupon int64, quantity int) (*writeBehind, error) {
 	w := &writeBehind{redis: client, db: db, coupon: coupon, queue: make(chan string, memoryQueue)}
 	if err := client.Set(ctx, w.keys()[1], quantity, 0).Err(); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import { Visitor } from './lib/visitor.js';
 
 const users = number('USERS', 10000);
 const coupons = number('COUPONS', Math.floor(users / 2));
-const ramp = seconds('RAMP', '20s');
+const ramp = seconds('RAMP', '30s');
 const settle = seconds('SETTLE', '5s');
 
 // The connection that brought the token is the one that claims. A service closes it
