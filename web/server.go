@@ -23,7 +23,7 @@ import (
 const (
 	RoleAll    = "all"    // both halves
 	RoleQueue  = "queue"  // queue, pages, the operator's line routes
-	RoleOrders = "orders" // orders, products, and their operator routes
+	RoleOrders = "orders" // orders, coupons, products, and their operator routes
 )
 
 // DefaultLine is the line that routes mean when they name none; it always exists.
@@ -136,7 +136,7 @@ type Config struct {
 	// get from those who wait in the line; 0 is no bound. It is asked for each
 	// poll, and must answer at once. Nil is no bound for any line.
 	PollBudget func(line string) float64
-	// FollowupTTL is how long after its expiry a token still reads and repeats
+	// FollowupTTL is how long after its expiry a token still reads, repeats and pays
 	// the order it made.
 	FollowupTTL time.Duration
 	// AdminListen is the operator listener's configured address: a Host header
