@@ -54,6 +54,9 @@ type Pool struct {
 	Time func(r *rand.Rand, at float64, n int) float64
 	// GroupCap is the most orders in a group; 0 is one by one.
 	GroupCap int
+	// Hot is true if all orders are of one product: one group is at work at a time, of
+	// all that wait, and the other workers have nothing that they may take.
+	Hot bool
 	// Joins and Dies are when; Dies 0 is never.
 	Joins, Dies float64
 	// Backlog and Deadline are those of the service if 0.

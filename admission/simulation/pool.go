@@ -19,8 +19,8 @@ type pool struct {
 	running   int
 	completed int64
 	refused   int64
-	busyTime  float64
-	busySince float64
+	usedTime  float64
+	since     float64
 
 	state admission.LawState
 }
@@ -43,7 +43,7 @@ func (q *pool) up() bool {
 func (q *pool) take() bool {
 	q.expire()
 	switch {
-	case q.busy < q.spec.Workers:
+	case q.busy < q.atOnce():
 		q.p.record.began(q.p.now, 0)
 		q.work(1)
 	case len(q.waiting) >= q.spec.Backlog:
@@ -57,6 +57,7 @@ func (q *pool) take() bool {
 
 // expire refuses those who have waited too long.
 func (q *pool) expire() {
+	q.advance()
 	n := 0
 	defer func() { q.refused += int64(n) }()
 	for n < len(q.waiting) && q.p.now-q.waiting[n] > q.spec.Deadline {
@@ -75,7 +76,7 @@ func (q *pool) work(n int) {
 }
 
 func (q *pool) done(n int) {
-	q.advance()
+	q.expire()
 	q.busy--
 	q.running -= n
 	if !q.up() { // it died with them, and they are tried elsewhere
@@ -86,11 +87,10 @@ func (q *pool) done(n int) {
 	}
 	q.completed += int64(n)
 	q.p.record.completed(q.p.now, n)
-	q.expire()
 	if len(q.waiting) == 0 {
 		return
 	}
-	group := min((len(q.waiting)+q.spec.Workers-1)/q.spec.Workers, max(1, q.spec.GroupCap))
+	group := min((len(q.waiting)+q.atOnce()-1)/q.atOnce(), max(1, q.spec.GroupCap))
 	for _, since := range q.waiting[:group] {
 		q.p.record.began(q.p.now, q.p.now-since)
 	}
@@ -98,11 +98,24 @@ func (q *pool) done(n int) {
 	q.work(group)
 }
 
-// advance adds up the time at work.
+// atOnce is how many groups can be at work.
+func (q *pool) atOnce() int {
+	if q.spec.Hot {
+		return 1
+	}
+	return q.spec.Workers
+}
+
+// advance adds up the time at work. As in the service, the law sees all workers used
+// while anybody waits.
 func (q *pool) advance() {
-	q.busyTime += float64(q.busy) * (q.p.now - q.busySince)
-	q.p.record.busy(q.busySince, q.p.now, q.busy)
-	q.busySince = q.p.now
+	used := q.busy
+	if len(q.waiting) > 0 {
+		used = q.spec.Workers
+	}
+	q.usedTime += float64(used) * (q.p.now - q.since)
+	q.p.record.busy(q.since, q.p.now, q.busy)
+	q.since = q.p.now
 }
 
 // round is what a process with an order side does once a second.
@@ -115,7 +128,6 @@ func (q *pool) round() {
 		q.waiting = nil
 		return
 	}
-	q.advance()
 	q.state = admission.Next(q.state, admission.Measurement{
 		At:           clock(q.p.now),
 		Workers:      q.spec.Workers,
@@ -125,7 +137,7 @@ func (q *pool) round() {
 		BacklogLimit: q.spec.Backlog,
 		Completed:    q.completed,
 		Refused:      q.refused,
-		BusyTime:     time.Duration(q.busyTime * 1e9),
+		BusyTime:     time.Duration(q.usedTime * 1e9),
 	}, admission.LawSettings{
 		First:      admission.FirstGuess(q.spec.Workers, 200*time.Millisecond, 0.7),
 		WaitTarget: time.Duration(waitTarget * 1e9),

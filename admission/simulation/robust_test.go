@@ -3,6 +3,7 @@ package simulation
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,21 @@ func TestExtremes(t *testing.T) {
 				t.Errorf("want at least %.3f and at most %.3f s", c.throughput, c.wait)
 			}
 		})
+	}
+}
+
+// Everybody wants one product, so nine workers of ten stand idle, and going together
+// saves nothing. The workers that may not take what waits promise nothing: taken for
+// free ones they had ten times too many let in, and the backlog ran over.
+func TestIdleWorkersPromiseNothing(t *testing.T) {
+	for _, seed := range []uint64{0, 1, 2} {
+		each := func(_ *rand.Rand, _ float64, n int) float64 { return 0.005 * float64(n) }
+		r := Play(Scenario{Seconds: 90, Seed: seed, Pools: []Pool{{Workers: 10, Time: each, GroupCap: 500, Hot: true}}, Lines: everybody})
+		most, refused, throughput := slices.Max(r.Backlog), mean(r.Refused, 0, 90), mean(r.Completed, 30, 90)/200
+		t.Logf("seed %d: at most %.0f waited, %.3f of the closed loop", seed, most, throughput)
+		if most > 600 || refused > 0 || throughput < 0.95 {
+			t.Errorf("seed %d: %.0f waited, %.1f were refused a second, %.3f of the closed loop", seed, most, refused, throughput)
+		}
 	}
 }
 

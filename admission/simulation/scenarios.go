@@ -74,6 +74,11 @@ func Scenarios() []Scenario {
 			Phases: []Phase{{Name: "all of it", From: 0, To: 100, Closed: closedLoop(Pool{Workers: 4, Time: grouped, GroupCap: 50}, 100), Allow: 60}},
 		},
 		{
+			Name: "hot-product", Title: "One product, one group at a time: 5 ms and 0.2 ms per order, up to 500; a backlog of 10,000", Seconds: 100, Log: true,
+			Pools: []Pool{{Workers: 10, Time: hot, GroupCap: 500, Hot: true, Backlog: 10_000}}, Lines: everybody,
+			Phases: []Phase{{Name: "all of it", From: 0, To: 100, Closed: closedLoop(Pool{Workers: 1, Time: hot, GroupCap: 500}, 100), Allow: 60}},
+		},
+		{
 			Name: "three-lines", Title: "Three lines at weights 1 : 2 : 7; the heaviest is idle for a minute", Seconds: 180,
 			Pools: []Pool{{Workers: 10, Time: steps(0, 0.05)}},
 			Lines: []Line{{Name: "one", Weight: 1}, {Name: "two", Weight: 2}, {Name: "seven", Weight: 7, Crowd: func(at float64) float64 {
@@ -104,6 +109,8 @@ func bursty(r *rand.Rand, at float64, _ int) float64 {
 }
 
 func grouped(_ *rand.Rand, _ float64, n int) float64 { return 0.02 + 0.001*float64(n) }
+
+func hot(_ *rand.Rand, _ float64, n int) float64 { return 0.005 + 0.0002*float64(n) }
 
 // closedLoop is what a pool finishes per second when orders never run out.
 func closedLoop(spec Pool, seconds float64) float64 {
