@@ -22,10 +22,12 @@ type Measurement struct {
 	// Completed counts the visitors whose work ran to its end, Refused the units of
 	// work that got no worker.
 	Completed, Refused int64
-	// BusyTime is the time all workers together have been at work, RepeatTime the part
-	// of it that visitors who count already took for nothing new: somebody who repeats
-	// the same order takes a worker, but neither is another one served nor shows what
-	// one costs. The order after a claim is part of what its visitor costs.
+	// BusyTime is the time all workers together have been at work, or could not be
+	// though something waited: one that may not take what waits promises nothing.
+	// RepeatTime is the time at work that visitors who count already took for nothing
+	// new: somebody who repeats the same order takes a worker, but neither is another
+	// one served nor shows what one costs. The order after a claim is part of what its
+	// visitor costs.
 	BusyTime, RepeatTime time.Duration
 }
 

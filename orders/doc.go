@@ -11,8 +11,9 @@
 //
 // # Isolation
 //
-// A [Pool] has as many workers as it has database connections. Whoever finds
-// its backlog full, or waits longer than the deadline for a worker, is told
+// A [Pool] has as many workers as it has database connections. What waits together
+// is done together, by the rules of its backlog; what finds a worker free is done at
+// once. Whoever finds the backlog full, or waits longer than the deadline for a worker, is told
 // [ErrOverloaded] and nothing was done. One token has one order in the pool at a
 // time, however often it is repeated. However slow the database is, nothing
 // outside the pool waits for it. This package knows nothing of the line or of

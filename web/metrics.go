@@ -132,9 +132,12 @@ var poolFigures = []figure[orders.PoolStats]{
 	poolFigure("workers", "Order workers.", prometheus.GaugeValue, func(s orders.PoolStats) float64 { return float64(s.Workers) }),
 	poolFigure("busy", "Order workers at work.", prometheus.GaugeValue, func(s orders.PoolStats) float64 { return float64(s.Busy) }),
 	poolFigure("backlog", "Requests that wait for a worker.", prometheus.GaugeValue, func(s orders.PoolStats) float64 { return float64(s.Backlog) }),
+	poolFigure("running", "Orders and claims that the workers have in hand.", prometheus.GaugeValue, func(s orders.PoolStats) float64 { return float64(s.Running) }),
+	poolFigure("groups_total", "Groups of units that ran to their end: completed_total by this is how many went together.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return float64(s.Groups) }),
 	poolFigure("completed_total", "Units of work that ran to their end.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return float64(s.Completed) }),
 	poolFigure("refused_total", "Requests that got no worker in time.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return float64(s.Refused) }),
 	poolFigure("busy_seconds_total", "Time that all workers together were at work.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return s.BusyTime.Seconds() }),
+	poolFigure("used_seconds_total", "The same, with all workers counted while anything waits: what the capacity goes by.", prometheus.CounterValue, func(s orders.PoolStats) float64 { return s.UsedTime.Seconds() }),
 }
 
 func poolFigure(name, help string, kind prometheus.ValueType, read func(orders.PoolStats) float64) figure[orders.PoolStats] {
