@@ -49,6 +49,16 @@ func Run(t *testing.T, fresh func(t testing.TB) Database) {
 		{"UnpaidAreCancelled", unpaidAreCancelled},
 		{"UnpaidAreCancelledOnce", unpaidAreCancelledOnce},
 		{"CancelWhileBuying", cancelWhileBuying},
+		{"GroupOfMixedFates", groupOfMixedFates},
+		{"BadOrderStandsAlone", badOrderStandsAlone},
+		{"LargeGroup", largeGroup},
+		{"GroupsForOneProduct", groupsForOneProduct},
+		{"GroupsForMixedCarts", groupsForMixedCarts},
+		{"TokensInSeveralGroups", tokensInSeveralGroups},
+		{"TokensOfOtherProducts", tokensOfOtherProducts},
+		{"CouponsUsedAtOnce", couponsUsedAtOnce},
+		{"CouponsComeBack", couponsComeBack},
+		{"CancelWhileBuyingWithCoupons", cancelWhileBuyingWithCoupons},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
