@@ -2,7 +2,7 @@ package orderstest
 
 import (
 	"errors"
-	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -161,13 +161,14 @@ func badOrderStandsAlone(t *testing.T, db Database) {
 	}
 }
 
-// largeGroup is more than goes into one statement.
+// largeGroup is more than the databases take in one statement: 17,000 items, 17 MB.
 func largeGroup(t *testing.T, db Database) {
-	const buyers = 180
+	const buyers = 170
 	s := db.Open(t, 2)
 	var all []orders.CartItem
+	picture := "/" + strings.Repeat("x", 1000)
 	for range orders.MaxItems {
-		id := addProduct(t, s, orders.Product{Price: 1, Stock: buyers, ImageURL: "/lamp.png"})
+		id := addProduct(t, s, orders.Product{Price: 1, Stock: buyers, ImageURL: picture})
 		all = append(all, orders.CartItem{ProductID: id, Quantity: 1})
 	}
 	var group []orders.Request
@@ -356,31 +357,36 @@ func tokensOfOtherProducts(t *testing.T, db Database) {
 
 // couponsUsedAtOnce has four buyers use each code, in groups that share no product.
 func couponsUsedAtOnce(t *testing.T, db Database) {
-	const groups, coupons = 4, 25
+	const groups, coupons, rounds = 4, 25, 8
 	s := two(t, db)
-	code := codes(t, s[0], coupons, orders.Coupon{Discount: 3})
-	var used [coupons]atomic.Int64
-	together(groups, func(g int) {
-		p := addProduct(t, s[0], orders.Product{Name: fmt.Sprint("Product ", g), Price: 10, Stock: coupons})
-		var group []orders.Request
-		for i := range coupons {
-			group = append(group, request(g*coupons+i, cart(p, 1), code[i]))
-		}
-		for i, placed := range s[g%2].Place(t.Context(), group) {
-			switch {
-			case placed.Err == nil && placed.Created && placed.Order.Total == 7:
-				used[i].Add(1)
-			case !errors.Is(placed.Err, orders.ErrCouponSpent):
-				t.Errorf("group %d, order %d: %+v", g, i, placed)
+	var ids []int64
+	for range groups {
+		ids = append(ids, addProduct(t, s[0], orders.Product{Price: 10, Stock: rounds * coupons}))
+	}
+	for round := range rounds {
+		code := codes(t, s[0], coupons, orders.Coupon{Discount: 3})
+		var used [coupons]atomic.Int64
+		together(groups, func(g int) {
+			var group []orders.Request
+			for i := range coupons {
+				group = append(group, request((round*groups+g)*coupons+i, cart(ids[g], 1), code[i]))
+			}
+			for i, placed := range s[g%2].Place(t.Context(), group) {
+				switch {
+				case placed.Err == nil && placed.Created && placed.Order.Total == 7:
+					used[i].Add(1)
+				case !errors.Is(placed.Err, orders.ErrCouponSpent):
+					t.Errorf("group %d, order %d: %+v", g, i, placed)
+				}
+			}
+		})
+		for i := range used {
+			if n := used[i].Load(); n != 1 {
+				t.Errorf("round %d: coupon %d was used %d times", round, i, n)
 			}
 		}
-	})
-	for i := range used {
-		if n := used[i].Load(); n != 1 {
-			t.Errorf("coupon %d was used %d times", i, n)
-		}
 	}
-	if sum := summary(t, s[0]); sum.Orders != coupons || sum.Revenue != 7*coupons {
+	if sum := summary(t, s[0]); sum.Orders != rounds*coupons || sum.Revenue != 7*rounds*coupons {
 		t.Errorf("summary %+v", sum)
 	}
 }

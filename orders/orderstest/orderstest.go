@@ -241,6 +241,12 @@ func repeatIsNeverSoldOut(t *testing.T, db Database) {
 	if _, _, err := Ask(t.Context(), s, buyer(2), cart(last, 1)); !errors.Is(err, orders.ErrSoldOut) {
 		t.Errorf("another buyer: %v", err)
 	}
+	other := addProduct(t, s, orders.Product{Stock: 1})
+	group := s.Place(t.Context(), []orders.Request{request(1, cart(last, 1)), request(3, cart(other, 1))})
+	if group[0].Err != nil || group[0].Created || !group[1].Created {
+		t.Fatalf("beside somebody who gets something: %+v", group)
+	}
+	same(t, group[0].Order, first)
 }
 
 func refusalDoesNotSpendTheToken(t *testing.T, db Database) {

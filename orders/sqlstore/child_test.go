@@ -60,22 +60,25 @@ func child(task string) int {
 	return 0
 }
 
-// placeForever prints the id of each acknowledged order on a line. It ends by
-// being killed; should that fail, with its standard output.
+// placeForever places groups, and now and then a lone order, and prints the id of each
+// acknowledged order on a line. It ends by being killed; should that fail, with its
+// standard output.
 func placeForever(s *Store, c childStore) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, 4)
 	for worker := range cap(errs) {
 		wg.Go(func() {
 			for n := 0; ; n++ {
-				b := orders.Buyer{TokenID: fmt.Sprintf("%s-%d-%d", c.Name, worker, n), Visitor: "v", Line: "default"}
-				o, _, err := orderstest.Ask(context.Background(), s, b, []orders.CartItem{{ProductID: c.Product, Quantity: 1 + int64(n%3)}})
-				if err == nil {
-					_, err = os.Stdout.WriteString(o.ID + "\n") // one write: a line is whole or absent
-				}
-				if err != nil {
-					errs <- err
-					return
+				group := groupFor(c.Product, fmt.Sprintf("%s-%d-%d", c.Name, worker, n), 1+n%20)
+				for _, placed := range s.Place(context.Background(), group) {
+					err := placed.Err
+					if err == nil {
+						_, err = os.Stdout.WriteString(placed.Order.ID + "\n") // one write: a line is whole or absent
+					}
+					if err != nil {
+						errs <- err
+						return
+					}
 				}
 			}
 		})
@@ -109,7 +112,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		acknowledged := map[string]bool{}
 		for round := range 3 {
 			c := childStore{URL: opts.URL, Path: opts.Path, Product: product, Name: fmt.Sprint("round-", round)}
-			for _, id := range orderstest.KillAfter(t, childProcess(t, "place", c), 50+rand.IntN(150)) {
+			for _, id := range orderstest.KillAfter(t, childProcess(t, "place", c), 100+rand.IntN(900)) {
 				acknowledged[id] = true
 			}
 			left := stockPlusItems(t, s, product)

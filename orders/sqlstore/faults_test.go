@@ -30,16 +30,35 @@ const (
 	updateUnheard        // an update of orders is done, its answer never arrives, once
 	unreachable          // nothing arrives and nobody can connect
 	neverAnswering       // everything arrives, no answer does
+	full                 // connections are lost, and the server takes no more
 )
 
-var errCut = errors.New("connection cut by the test")
+var errCut = &net.OpError{Op: "write", Err: errors.New("connection cut by the test")}
+
+// tooManyConnections is what a server says, in place of its greeting, that has no
+// connection left: length, number, error, 1040, text.
+var tooManyConnections = append([]byte{23, 0, 0, 0, 0xff, 0x10, 0x04}, "Too many connections"...)
+
+// turnedAway is a connection to such a server.
+type turnedAway struct {
+	net.Conn
+	said *bytes.Reader
+}
+
+func (c *turnedAway) Read(b []byte) (int, error)       { return c.said.Read(b) }
+func (c *turnedAway) SetReadDeadline(time.Time) error  { return nil }
+func (c *turnedAway) SetWriteDeadline(time.Time) error { return nil }
+func (c *turnedAway) Close() error                     { return nil }
 
 // network connects to the server through the current fault.
 type network struct{ fault atomic.Int32 }
 
 func (n *network) dial(ctx context.Context, kind, addr string) (net.Conn, error) {
-	if fault(n.fault.Load()) == unreachable {
+	switch fault(n.fault.Load()) {
+	case unreachable:
 		return nil, errCut
+	case full:
+		return &turnedAway{said: bytes.NewReader(tooManyConnections)}, nil
 	}
 	c, err := new(net.Dialer).DialContext(ctx, kind, addr)
 	return &faultyConn{Conn: c, network: n}, err
@@ -52,7 +71,7 @@ type faultyConn struct {
 
 func (c *faultyConn) Write(b []byte) (int, error) {
 	switch f := fault(c.network.fault.Load()); {
-	case f == unreachable,
+	case f == unreachable, f == full,
 		f == commitLost && bytes.HasSuffix(b, []byte("COMMIT")):
 		_ = c.Close()
 		return 0, errCut

@@ -28,16 +28,12 @@ func (s *Store) write(tx *gorm.DB, made []*orders.Order) error {
 	return useCoupons(tx, made)
 }
 
-// insertOrders inserts in the order of the tokens: a group that meets a token of
-// another one waits for it, and two that share two tokens must not wait for each other.
+// insertOrders may wait for a group that shares a token and no product. Two that share
+// several may even wait for each other; that is one repetition, as it is to come second.
 func insertOrders(tx *gorm.DB, made []*orders.Order) error {
-	rows := slices.Clone(made)
-	slices.SortFunc(rows, func(a, b *orders.Order) int {
-		return cmp.Compare(a.Buyer.TokenID, b.Buyer.TokenID)
-	})
 	b := newBulk(tx, "INSERT INTO orders (id, token_id, visitor, line, state, pieces, discount, total,"+
 		" created_at, coupon_code) VALUES ")
-	for _, o := range rows {
+	for _, o := range made {
 		var pieces int64
 		for _, item := range o.Items {
 			pieces += item.Quantity

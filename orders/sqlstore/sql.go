@@ -59,28 +59,16 @@ func boxed(list []string) []any {
 	return args
 }
 
-// bulk makes INSERTs of many rows. Text goes as arguments; numbers, and ids that this
-// package made, are written into the statement, which halves the work of all who
-// handle it.
-//
-// It is one statement unless that would be so long that a server refuses it: MySQL
-// by max_allowed_packet (16 MB by default on MariaDB; escaping may double the text),
-// SQLite by the number of arguments. 500 orders for one product are 0.1 MB; it takes
-// carts full of pictures written out in their URLs to get there.
+// bulk makes one INSERT of many rows. Text goes as arguments; numbers, and ids that this
+// package made, are written into the statement: less work for all who handle it. What
+// is too long for one statement is refused, and divided as [together] does.
 type bulk struct {
 	tx    *gorm.DB
 	into  string
 	sql   strings.Builder
 	args  []any
-	bytes int // of the arguments
 	inRow bool
-	err   error
 }
-
-const (
-	bulkBytes = 2 << 20
-	bulkArgs  = 30_000 // SQLite takes 32,766
-)
 
 func newBulk(tx *gorm.DB, into string) *bulk { return &bulk{tx: tx, into: into} }
 
@@ -119,29 +107,20 @@ func (b *bulk) text(s string) {
 	}
 	b.sql.WriteByte('?')
 	b.args = append(b.args, s)
-	b.bytes += len(s)
 }
 
 func (b *bulk) endRow() {
 	b.sql.WriteByte(')')
 	b.inRow = false
-	if b.sql.Len()+b.bytes >= bulkBytes || len(b.args) >= bulkArgs {
-		b.flush()
-	}
 }
 
-func (b *bulk) flush() {
-	if b.err == nil && b.sql.Len() > 0 {
-		_, b.err = change(b.tx, b.sql.String(), b.args)
-	}
-	b.sql.Reset()
-	b.args, b.bytes = b.args[:0], 0
-}
-
-// exec runs what is left and returns the first error of all.
+// exec inserts the rows, if there are any.
 func (b *bulk) exec() error {
-	b.flush()
-	return b.err
+	if b.sql.Len() == 0 {
+		return nil
+	}
+	_, err := change(b.tx, b.sql.String(), b.args)
+	return err
 }
 
 // change and read run a statement on the transaction that gorm carries, and tell its
