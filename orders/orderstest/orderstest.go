@@ -322,51 +322,66 @@ func endedContext(t *testing.T, db Database) {
 }
 
 func statementsDoNotGrow(t *testing.T, db Database) {
+	const many = 60
 	s := db.Open(t, 1)
-	ids := make([]int64, orders.MaxItems)
-	for i := range ids {
-		ids[i] = addProduct(t, s, orders.Product{Stock: 10})
+	var all []orders.CartItem
+	for range orders.MaxItems {
+		all = append(all, orders.CartItem{ProductID: addProduct(t, s, orders.Product{Price: 1, Stock: 1000}), Quantity: 1})
+	}
+	code := codes(t, s, 1+many, orders.Coupon{Discount: 1})
+	var groups [3][]orders.Request // of buyers of their own, the last with coupons
+	for n := range many {
+		groups[0] = append(groups[0], request(1000+n, all[n:]))
+		groups[1] = append(groups[1], request(2000+n, all[n:]))
+		groups[2] = append(groups[2], request(3000+n, all[n:], code[1+n]))
+	}
+	placing := func(created bool, group ...orders.Request) func() {
+		return func() {
+			for i, placed := range s.Place(t.Context(), group) {
+				if placed.Err != nil || placed.Created != created {
+					t.Errorf("order %d of %d: %+v", i, len(group), placed)
+				}
+			}
+		}
+	}
+	cancelling := func(n int) func() {
+		return func() {
+			if got, err := s.CancelUnpaid(t.Context(), aMinuteAhead, n); got != n || err != nil {
+				t.Errorf("cancelled %d of %d, %v", got, n, err)
+			}
+		}
 	}
 	count := func(doing func()) int64 {
 		before := db.Statements()
 		doing()
 		return db.Statements() - before
 	}
-	var all []orders.CartItem
-	for _, id := range ids {
-		all = append(all, orders.CartItem{ProductID: id, Quantity: 1})
-	}
 	for _, c := range []struct { // the later ones need the orders of the first
 		name      string
 		one, many func()
 	}{
+		{"an order of many items", placing(true, request(1, all[:1])), placing(true, request(2, all))},
+		{"the same again", placing(false, request(1, all[:1])), placing(false, request(2, all))},
+		{"a group", placing(true, groups[0][:2]...), placing(true, groups[1]...)},
+		{"the same group again", placing(false, groups[0][:2]...), placing(false, groups[1]...)},
 		{
-			"place",
-			func() { place(t, s, buyer(1), all[:1]) },
-			func() { place(t, s, buyer(2), all) },
+			"a group with coupons",
+			placing(true, request(3, all[:1]), request(4, all[:1], code[0])),
+			placing(true, groups[2]...),
 		},
 		{
-			"repeat",
-			func() { _, _, _ = Ask(t.Context(), s, buyer(1), all[:1]) },
-			func() { _, _, _ = Ask(t.Context(), s, buyer(2), all) },
-		},
-		{
-			"read",
+			"a reading",
 			func() { _, _ = s.ByToken(t.Context(), "token-1") },
 			func() { _, _ = s.ByToken(t.Context(), "token-2") },
 		},
 	} {
 		if one, many := count(c.one), count(c.many); one == 0 || one != many {
-			t.Errorf("%s: %d statements for one item, %d for %d", c.name, one, many, len(all))
+			t.Errorf("%s: %d statements for one or two, %d for many", c.name, one, many)
 		}
 	}
-	one := count(func() { _, _ = s.CancelUnpaid(t.Context(), -time.Minute, 1) })
-	for n := range 5 {
-		place(t, s, buyer(10+n), all)
-	}
-	many := count(func() { _, _ = s.CancelUnpaid(t.Context(), -time.Minute, 100) })
-	if one == 0 || one != many {
-		t.Errorf("cancel: %d statements for one order, %d for several", one, many)
+	cancelling(5 + many)() // up to the one with the first coupon
+	if one, many := count(cancelling(1)), count(cancelling(many)); one == 0 || one != many {
+		t.Errorf("cancel: %d statements for one order with a coupon, %d for many", one, many)
 	}
 }
 
