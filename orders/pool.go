@@ -161,7 +161,7 @@ func (p *Pool) submit(ctx context.Context, until time.Time, w *work, u unit) err
 	return s.group.err
 }
 
-// lead does the work of a group, tells its members, and has the worker go on.
+// lead does the work of a group, has its worker go on, and tells its members.
 func (p *Pool) lead(ctx context.Context, g *group) {
 	units := make([]unit, len(g.members))
 	for i, s := range g.members {
@@ -251,7 +251,7 @@ func (p *Pool) abandon(s *submission) bool {
 	now := p.advance()
 	p.waiting.remove(s)
 	p.record.refused++
-	p.dispatch(now) // whoever waited behind it alone
+	p.dispatch(now) // who waited only because of it
 	return true
 }
 

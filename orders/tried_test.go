@@ -12,7 +12,7 @@ import (
 func TestRepetitionsAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const work = time.Second
-		f := &fakeStore{takes: work, soldOut: map[int64]bool{9: true}}
+		f := &fakeStore{takes: work, soldOut: map[int64]bool{9: true}, coupons: fakeCoupons{all: []Coupon{{ID: 1, Quantity: 2}}}}
 		s, stop := running(t, f, func(o *Options) { o.Workers = 1 })
 		place := func(token string, product int64) {
 			_, _, _ = s.Place(t.Context(), Request{Buyer: Buyer{TokenID: token}, Cart: []CartItem{{product, 1}}})
@@ -37,6 +37,14 @@ func TestRepetitionsAreToldApart(t *testing.T) {
 		check("its order is asked for again, and another with it", 31, 30, 29)
 		place("another", 9)
 		check("another visitor", 32, 30, 29)
+		for range 2 {
+			_, _, _ = s.Claim(t.Context(), Buyer{TokenID: "claims", Visitor: "v"}, 1)
+		}
+		check("a visitor claims, and again", 34, 31, 30)
+		place("claims", 1)
+		check("and orders: work, but no other visitor", 35, 32, 30)
+		_, _, _ = s.Claim(t.Context(), Buyer{TokenID: "another", Visitor: "w"}, 1)
+		check("one who was refused an order claims", 36, 33, 30)
 		stop()
 	})
 }
