@@ -241,7 +241,7 @@ func (s *couponStage) rush(t testing.TB, c contender, visitors, goroutines int) 
 	began := time.Now()
 	close(gate)
 	running.Wait()
-	r := rushed{contender: c, goroutines: goroutines, all: time.Since(began), took: summarize(took)}
+	r := rushed{contender: c, goroutines: goroutines, all: time.Since(began), took: timesOf(took)}
 	for i, o := range outcomes {
 		switch {
 		case errs[i] != nil:

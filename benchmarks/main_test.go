@@ -75,7 +75,7 @@ func durability(t testing.TB, db *sql.DB) string {
 // times sums up how long each of many took.
 type times struct{ p50, p95, p99 time.Duration }
 
-func summarize(took []time.Duration) times {
+func timesOf(took []time.Duration) times {
 	if len(took) == 0 {
 		return times{}
 	}

@@ -161,7 +161,7 @@ func (s *shop) buy(t testing.TB, n, over int) bought {
 		t.Fatalf("%s: %v", s.name, err)
 	}
 	s.sold += n
-	return bought{float64(n) / all.Seconds(), summarize(took)}
+	return bought{float64(n) / all.Seconds(), timesOf(took)}
 }
 
 // inTurn has one buyer at each shop, who order in turn, so that whatever else goes on
@@ -191,7 +191,7 @@ func inTurn(t testing.TB, shops []*shop, n int) []bought {
 	}
 	all := make([]bought, len(shops))
 	for i := range shops {
-		all[i] = bought{float64(n) / sum[i].Seconds(), summarize(took[i])}
+		all[i] = bought{float64(n) / sum[i].Seconds(), timesOf(took[i])}
 	}
 	return all
 }
