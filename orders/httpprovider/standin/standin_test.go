@@ -146,7 +146,8 @@ func TestShares(t *testing.T) {
 		}
 		return all.String()
 	}
-	if outcomes(1) != outcomes(1) || outcomes(1) == outcomes(2) {
+	first, again, other := outcomes(1), outcomes(1), outcomes(2)
+	if first != again || first == other {
 		t.Error("the seed does not decide")
 	}
 }
