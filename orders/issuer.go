@@ -1,6 +1,9 @@
 package orders
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Issuer gives coupons out in front of the database, faster than that could, and turns
 // away everybody else. The last word stays the [CouponStore]'s: an issuer has each claim
@@ -8,7 +11,8 @@ import "context"
 type Issuer interface {
 	// Claim answers as [CouponStore.Claim] does for one request. c is what r asks for,
 	// as it was at most a moment ago; r may have it. write has the database answer,
-	// with the patience of any claim; an issuer that cannot tell calls it.
+	// with the patience of any claim; an issuer that cannot tell calls it. One that
+	// must be asked itself, and does not come to answer, says [ErrDatabase].
 	Claim(ctx context.Context, c Coupon, r ClaimRequest, write Write) Claimed
 	// Stats reads the issuer's counters.
 	Stats() IssuerStats
@@ -39,17 +43,22 @@ func (s *Service) IssuerStats() IssuerStats {
 	return s.issuer.Stats()
 }
 
-// issue gives a coupon out: through the issuer, if there is one and this process knows
-// the coupon; else in the database. What the coupon's line forbids is refused before
-// the issuer counts it.
+// issue gives a coupon out: in the database, or through the issuer, if there is one. That
+// one is asked for coupons of the catalogue alone, and not for what their line forbids.
 func (s *Service) issue(ctx context.Context, r ClaimRequest, write Write) Claimed {
 	if s.issuer == nil {
 		return write(ctx, r)
 	}
 	c, err := s.Coupon(r.CouponID)
+	if errors.Is(err, ErrCouponNotFound) { // perhaps another process has just added it
+		_, err, _ = s.claiming.Do("catalogue", func() (any, error) { return nil, s.Refresh(ctx) })
+		if err == nil {
+			c, err = s.Coupon(r.CouponID)
+		}
+	}
 	switch {
-	case err != nil: // younger than the catalogue, or there is none
-		return write(ctx, r)
+	case err != nil:
+		return Claimed{Err: err}
 	case c.Line != "" && c.Line != r.Line:
 		return Claimed{Err: ErrOtherLine}
 	}

@@ -63,22 +63,24 @@ func TestIssuerStandsInFront(t *testing.T) {
 	})
 }
 
-// TestCouponBeforeTheCatalogue claims one that another process has just added.
-func TestCouponBeforeTheCatalogue(t *testing.T) {
+// TestIssuerKnowsTheCatalogue claims a coupon that another process has just added, and
+// one that is not there.
+func TestIssuerKnowsTheCatalogue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeStore{}
 		s, stop := running(t, f, nil)
-		s.IssueThrough(&fakeIssuer{})
-		if _, _, err := s.Claim(t.Context(), visitor("loser"), 1); !errors.Is(err, ErrCouponNotFound) {
-			t.Errorf("no such coupon: %v", err)
+		issuer := &fakeIssuer{}
+		s.IssueThrough(issuer)
+		if _, _, err := s.Claim(t.Context(), visitor("a"), 1); !errors.Is(err, ErrCouponNotFound) || len(issuer.asked) > 0 {
+			t.Errorf("one that is not there: %v, asked for %v", err, issuer.asked)
 		}
 		f.do(func() { f.coupons.all = []Coupon{{ID: 1, Quantity: 5}} })
-		if _, created, err := s.Claim(t.Context(), visitor("loser"), 1); err != nil || !created {
-			t.Errorf("one the catalogue has not: created %v, %v", created, err)
+		if _, created, err := s.Claim(t.Context(), visitor("a"), 1); err != nil || !created || len(issuer.asked) != 1 {
+			t.Errorf("one that was just added: created %v, %v", created, err)
 		}
-		time.Sleep(time.Second)
-		if _, _, err := s.Claim(t.Context(), visitor("loser"), 1); !errors.Is(err, ErrSoldOut) {
-			t.Errorf("one the catalogue has: %v", err)
+		f.do(func() { f.away = true })
+		if _, _, err := s.Claim(t.Context(), visitor("a"), 2); !errors.Is(err, ErrDatabase) {
+			t.Errorf("one that nobody can look for: %v", err)
 		}
 		stop()
 	})

@@ -135,7 +135,7 @@ func (i *Issuer) waiting(ctx context.Context, after, until string) (page []settl
 	for _, e := range entries {
 		text := func(field string) string { s, _ := e.Values[field].(string); return s }
 		coupon, _ := strconv.ParseInt(text("coupon"), 10, 64)
-		page = append(page, settlement{entry: e.ID, ClaimRequest: orders.ClaimRequest{
+		page = append(page, settlement{entry: e.ID, given: text("mark") == markGiven, ClaimRequest: orders.ClaimRequest{
 			CouponID: coupon, Visitor: text("visitor"), Line: text("line"), Code: text("code"),
 		}})
 	}
@@ -157,10 +157,11 @@ func (i *Issuer) write(ctx context.Context, page []settlement) (int, error) {
 		case claimed.Err == nil:
 			s.has = claimed.Claim.Code
 			i.counts.drained.Add(1)
-		case refused(claimed.Err):
+		case refused(claimed.Err) && s.given:
 			i.counts.refused.Add(1)
 			i.log.Warn("a coupon that was given out is refused by the database",
 				"coupon", s.CouponID, "visitor", s.Visitor, "error", claimed.Err)
+		case refused(claimed.Err):
 		default:
 			failed = claimed.Err
 			continue

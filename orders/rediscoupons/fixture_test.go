@@ -5,27 +5,19 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"sluice/orders"
+	"sluice/orders/orderstest"
 	"sluice/orders/sqlstore"
 	"sluice/servicetest"
 )
-
-func TestMain(m *testing.M) {
-	if os.Getenv(childOptions) != "" {
-		os.Exit(child())
-	}
-	goleak.VerifyTestMain(m)
-}
 
 var discard = slog.New(slog.DiscardHandler)
 
@@ -37,28 +29,32 @@ var databases = map[string]func(testing.TB) sqlstore.Options{
 	},
 }
 
+// house is a Redis and a database of a test's own, for any number of processes.
+type house struct {
+	redis    string
+	database sqlstore.Options
+	store    *sqlstore.Store
+	ack      Ack
+}
+
 // onEach runs a test on each database with each way to acknowledge.
-func onEach(t *testing.T, run func(t *testing.T, h *house)) {
+func onEach(t *testing.T, run func(t *testing.T, fresh func(testing.TB) *house)) {
 	for name, fresh := range databases {
 		for _, ack := range []Ack{Committed, Issued} {
 			t.Run(name+"/"+string(ack), func(t *testing.T) {
 				t.Parallel()
-				opts := fresh(t)
-				opts.Workers, opts.Log = 10, discard
-				run(t, &house{redis: servicetest.OwnRedis(t), database: opts, ack: ack})
+				run(t, func(t testing.TB) *house {
+					h := &house{redis: servicetest.OwnRedis(t), database: fresh(t), ack: ack}
+					h.database.Workers, h.database.Log = orders.DefaultOptions().Workers, discard
+					h.store = h.open(t)
+					return h
+				})
 			})
 		}
 	}
 }
 
-// house is a Redis and a database of a test's own, for any number of processes.
-type house struct {
-	redis    string
-	database sqlstore.Options
-	ack      Ack
-}
-
-func (h *house) store(t testing.TB) *sqlstore.Store {
+func (h *house) open(t testing.TB) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), h.database)
 	if err != nil {
@@ -72,60 +68,89 @@ func (h *house) store(t testing.TB) *sqlstore.Store {
 	return s
 }
 
-// process is an issuer as a process has it, with connections of its own.
-type process struct {
-	*Issuer
+// instance is the order side of one process, with connections of its own.
+type instance struct {
+	*orders.Service
+	issuer *Issuer
 	wire   *wire
-	latest atomic.Pointer[orders.Coupon] // the one coupon of the test, as the catalogue has it
 }
 
-// start runs a process for a coupon until the test ends. A store of its own is opened
-// unless one is given.
-func (h *house) start(t testing.TB, coupon int64, store orders.CouponStore) *process {
+// start runs an instance until the test ends.
+func (h *house) start(t testing.TB) *instance {
 	t.Helper()
-	if store == nil {
-		store = h.store(t)
-	}
-	p := &process{wire: &wire{}}
-	p.Issuer = newIssuer(t, p.wire.dial(t, h.redis), store, h.ack)
-	p.leftAfter = 100 * time.Millisecond
-	p.look(t, coupon)
+	in := &instance{wire: &wire{}}
+	store := h.open(t)
+	in.issuer = newIssuer(t, in.wire.dial(t, h.redis), store, h.ack)
+	in.issuer.leftAfter = 100 * time.Millisecond
+	in.Service = orderstest.Serve(t, store, func(s *orders.Service) { s.IssueThrough(in.issuer) })
 	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := p.Run(ctx); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- in.issuer.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	running.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(50 * time.Millisecond)
-			p.look(t, coupon)
-		}
-	})
-	t.Cleanup(func() { stop(); running.Wait() })
-	return p
+	return in
 }
 
-// look brings the catalogue up to date. A database that does not answer leaves it old.
-func (p *process) look(t testing.TB, id int64) {
-	if all, err := p.store.Coupons(context.WithoutCancel(t.Context())); err == nil {
-		for _, c := range all {
-			if c.ID == id {
-				p.latest.Store(&c)
-			}
-		}
+// two run on a coupon that Redis knows.
+func (h *house) two(t testing.TB, quantity int64) (coupon int64, a, b *instance) {
+	t.Helper()
+	coupon, err := h.store.AddCoupon(t.Context(), orders.Coupon{Name: "A tenth off", Quantity: quantity})
+	if err != nil {
+		t.Fatal(err)
 	}
+	a, b = h.start(t), h.start(t)
+	a.answers(t, coupon)
+	b.answers(t, coupon)
+	return coupon, a, b
 }
 
-// claim asks for the coupon as the order side does, without the pool.
-func (p *process) claim(visitor string) orders.Claimed {
-	r := orders.ClaimRequest{CouponID: p.latest.Load().ID, Visitor: visitor, Line: "default", Code: orders.NewCode()}
-	return p.Claim(context.Background(), *p.latest.Load(), r, p.write1)
+// answers waits until Redis knows all that the database has, by a fresh catalogue.
+func (in *instance) answers(t testing.TB, coupon int64) {
+	t.Helper()
+	if err := in.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := in.Coupon(coupon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Redis knows the coupon", func() bool {
+		read := in.issuer.client.HExists(t.Context(), codes(coupon), "").Val()
+		known := in.issuer.client.HLen(t.Context(), codes(coupon)).Val() - 1
+		if !read || known < c.Issued {
+			in.issuer.want(coupon)
+			return false
+		}
+		return true
+	})
 }
 
-func (p *process) write1(ctx context.Context, r orders.ClaimRequest) orders.Claimed {
-	return p.store.Claim(ctx, []orders.ClaimRequest{r})[0]
+// settled waits until the stream is empty: everything that was given out is answered
+// for.
+func settled(t testing.TB, client redis.UniversalClient) {
+	t.Helper()
+	eventually(t, "the stream is empty", func() bool {
+		n, err := client.XLen(t.Context(), claims).Result()
+		return err == nil && n == 0
+	})
+}
+
+// written are the codes of all visitors in the database.
+func (h *house) written(t testing.TB, coupon int64) map[string]string {
+	t.Helper()
+	page, err := h.store.Claims(t.Context(), coupon, "", 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]string{}
+	for _, claim := range page {
+		codes[claim.Visitor] = claim.Code
+	}
+	return codes
 }
 
 func newIssuer(t testing.TB, client redis.UniversalClient, store orders.CouponStore, ack Ack) *Issuer {
@@ -140,8 +165,9 @@ func newIssuer(t testing.TB, client redis.UniversalClient, store orders.CouponSt
 // wire is the network between one process and Redis, to be cut.
 type wire struct {
 	mu   sync.Mutex
-	down bool
-	open []net.Conn
+	down bool       // guarded by mu
+	to   string     // guarded by mu; another address than that of the URL
+	open []net.Conn // guarded by mu
 }
 
 func (w *wire) dial(t testing.TB, url string) redis.UniversalClient {
@@ -150,22 +176,26 @@ func (w *wire) dial(t testing.TB, url string) redis.UniversalClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.ContextTimeoutEnabled = true
-	opts.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.down {
-			return nil, errors.New("the wire is cut")
-		}
-		c, err := new(net.Dialer).DialContext(ctx, network, address)
-		if err == nil {
-			w.open = append(w.open, c)
-		}
-		return c, err
-	}
+	opts.ContextTimeoutEnabled, opts.DialerRetries, opts.Dialer = true, 1, w.connect
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+func (w *wire) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down {
+		return nil, errors.New("the wire is cut")
+	}
+	if w.to != "" {
+		address = w.to
+	}
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		w.open = append(w.open, c)
+	}
+	return c, err
 }
 
 func (w *wire) cut() {
@@ -178,71 +208,11 @@ func (w *wire) cut() {
 	w.open = nil
 }
 
-func (w *wire) mend() {
+// mend connects again, to the Redis of the URL or to another one.
+func (w *wire) mend(url string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.down = false
-}
-
-func addCoupon(t testing.TB, s orders.CouponStore, quantity int64) orders.Coupon {
-	t.Helper()
-	c := orders.Coupon{Name: "A tenth off", Quantity: quantity, Discount: 100}
-	var err error
-	if c.ID, err = s.AddCoupon(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// claimsOf are the codes of all visitors in the database. It fails the test if they are
-// not as many as the coupon counts, or too many.
-func claimsOf(t testing.TB, s orders.CouponStore, c orders.Coupon) map[string]string {
-	t.Helper()
-	got, n := map[string]string{}, 0
-	for after := ""; ; {
-		page, err := s.Claims(t.Context(), c.ID, after, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, claim := range page {
-			got[claim.Visitor], after = claim.Code, claim.Visitor
-			n++
-		}
-		if len(page) < 1000 {
-			break
-		}
-	}
-	all, err := s.Coupons(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, now := range all {
-		if now.ID == c.ID && (now.Issued != int64(n) || n != len(got) || int64(n) > c.Quantity) {
-			t.Errorf("%d issued, %d claims of %d visitors, of %d coupons", now.Issued, n, len(got), c.Quantity)
-		}
-	}
-	return got
-}
-
-// drained waits until the stream is empty: everything that was given out is answered for.
-func (p *process) drained(t testing.TB) {
-	t.Helper()
-	eventually(t, "the stream is empty", func() bool {
-		n, err := p.client.XLen(t.Context(), claims).Result()
-		return err == nil && n == 0
-	})
-}
-
-// knows waits until claims are answered from Redis.
-func (p *process) knows(t testing.TB, coupon int64) {
-	t.Helper()
-	eventually(t, "Redis knows the coupon", func() bool {
-		got, err := p.issue(t.Context(), orders.Coupon{ID: coupon}, orders.ClaimRequest{Visitor: "nobody"}) // of none, none is left
-		if err == nil && got.state == stateUnknown {
-			p.want(coupon)
-		}
-		return err == nil && got.state == stateSoldOut
-	})
+	w.down, w.to = false, strings.TrimPrefix(url, "redis://")
 }
 
 func eventually(t testing.TB, what string, holds func() bool) {

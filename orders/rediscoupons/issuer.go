@@ -69,50 +69,66 @@ func (i *Issuer) Run(ctx context.Context) error {
 // Claim implements [orders.Issuer].
 func (i *Issuer) Claim(ctx context.Context, c orders.Coupon, r orders.ClaimRequest, write orders.Write) orders.Claimed {
 	got, err := i.issue(ctx, c, r)
-	if err != nil {
+	switch {
+	case err != nil && i.ack == Issued:
+		// Redis has promised coupons that are not written, and nobody else can tell
+		// whether one is left.
+		return orders.Claimed{Err: fmt.Errorf("%w: %w", orders.ErrDatabase, err)}
+	case err != nil:
 		i.counts.bypassed.Add(1)
 		return write(ctx, r)
 	}
-	switch {
-	case got.state == stateUnknown:
-		i.want(c.ID)
-		i.counts.bypassed.Add(1)
-		return i.commit(ctx, r, "", write)
-	case got.state == stateSoldOut:
+	switch got.state {
+	case stateSoldOut:
 		i.counts.soldOut.Add(1)
 		return orders.Claimed{Err: orders.ErrSoldOut}
-	case got.state == stateIssued:
-		i.counts.issued.Add(1)
+	case stateCommitted:
+		return has(c, r, got)
+	case stateIssued, stateGiven:
+		if got.state == stateIssued {
+			i.counts.issued.Add(1)
+		}
+		if i.ack == Issued {
+			return has(c, r, got)
+		}
+		return i.commit(ctx, r, got, write)
+	case stateUnknown:
+		i.want(c.ID)
 	}
-	if got.committed || i.ack == Issued {
-		// Its own code is there before it when the client has repeated the script.
-		return orders.Claimed{Created: got.code == r.Code, Claim: orders.Claim{
-			CouponID: c.ID, Visitor: r.Visitor, Code: got.code, Remaining: c.Quantity - got.given,
-		}}
+	i.counts.bypassed.Add(1)
+	return i.commit(ctx, r, got, write)
+}
+
+// has is a claim that Redis can answer for.
+func has(c orders.Coupon, r orders.ClaimRequest, got issued) orders.Claimed {
+	return orders.Claimed{
+		Claim: orders.Claim{CouponID: c.ID, Visitor: r.Visitor, Code: got.code, Remaining: max(0, c.Quantity-got.known)},
+		// Also when the client has run the script twice.
+		Created: got.code == r.Code,
 	}
-	own := r.Code
-	r.Code = got.code
-	done := i.commit(ctx, r, got.entry, write)
-	if refused(done.Err) {
-		i.counts.refused.Add(1)
-	}
-	// Whoever else wrote it, it was made for the request that brought its code.
-	done.Created = done.Err == nil && done.Claim.Code == own
-	return done
 }
 
 // commit has a claim written and tells Redis. What it does not come to tell is found in
 // the stream.
-func (i *Issuer) commit(ctx context.Context, r orders.ClaimRequest, entry string, write orders.Write) orders.Claimed {
-	done := write(ctx, r)
+func (i *Issuer) commit(ctx context.Context, r orders.ClaimRequest, got issued, write orders.Write) orders.Claimed {
+	s := settlement{ClaimRequest: r, given: got.code != "", entry: got.entry}
+	if s.given {
+		s.Code = got.code // they may have been told, by a process that acknowledges what is issued
+	}
+	done := write(ctx, s.ClaimRequest)
 	if !answered(done.Err) {
 		return done
 	}
+	s.has = done.Claim.Code
+	if s.given && done.Err != nil {
+		i.counts.refused.Add(1)
+	}
 	// The caller may have been cut off while it waited; the answer is there all the same.
-	ctx = context.WithoutCancel(ctx)
-	i.reach.try(ctx, func(ctx context.Context) error {
-		return i.settle(ctx, []settlement{{ClaimRequest: r, entry: entry, has: done.Claim.Code}})
+	_ = i.reach.try(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		return i.settle(ctx, []settlement{s})
 	})
+	// Whoever else has written it, it was made for the request that brought its code.
+	done.Created = done.Err == nil && done.Claim.Code == r.Code
 	return done
 }
 

@@ -8,14 +8,14 @@ import (
 // All keys have the hash tag {coupon}: a script gives out and logs in one step, so both
 // are in one slot of a cluster.
 //
-//	sluice:{coupon}:<id>    HASH    visitor → the code they have, with a "?" in front
-//	                                until the database is known to have it; and the
-//	                                empty field, there once the claims that the database
-//	                                had were read. Lives [keep] after its last change:
-//	                                whoever asks later has it read anew.
-//	sluice:{coupon}:claims  STREAM  coupon, visitor, line, code: what was given out and
-//	                                the database has not answered for. Never expires; as
-//	                                long as there are coupons, at most.
+//	sluice:{coupon}:<id>    HASH    visitor → the code they have, and "?" in front of it
+//	                                if only Redis has given it so far, "!" if the
+//	                                database is being asked for it; and the empty field,
+//	                                there once all claims that the database had were
+//	                                read. Lives [keep] after the last claim that was
+//	                                written: who asks later has it read anew.
+//	sluice:{coupon}:claims  STREAM  coupon, visitor, line, code, mark (as above) of what
+//	                                the database has not answered for. Never expires.
 const (
 	tag    = "sluice:{coupon}:"
 	claims = tag + "claims"

@@ -5,7 +5,6 @@ import (
 	_ "embed" // for the scripts
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,28 +24,31 @@ var (
 
 // The states that issue.lua answers.
 const (
-	stateUnknown = "unknown"
-	stateHas     = "has"
-	stateSoldOut = "sold_out"
-	stateIssued  = "issued"
+	stateCommitted = "committed"
+	stateGiven     = "given"
+	stateIssued    = "issued"
+	stateSoldOut   = "sold_out"
+	stateAsked     = "asked"
+	stateUnknown   = "unknown"
 )
+
+// markGiven is what the code of a claim is marked with that Redis alone has given.
+const markGiven = "?"
 
 // issued is what Redis says of a claim.
 type issued struct {
 	state string
-	given int64 // how many are given, this one included
+	known int64 // how many are given or asked for; after a loss perhaps more than there are
 	code  string
-	// committed is whether the database is known to have it.
-	committed bool
-	entry     string // in the stream, of one that was just issued
+	entry string // in the stream, if it was noted now
 }
 
-// issue asks Redis for a claim. It may run twice: the second time the visitor has the
-// code of the first.
+// issue asks Redis for a claim. It may run twice: the second time it finds what the first
+// has noted.
 func (i *Issuer) issue(ctx context.Context, c orders.Coupon, r orders.ClaimRequest) (got issued, err error) {
 	err = i.reach.try(ctx, func(ctx context.Context) error {
 		reply, err := issueScript.Run(ctx, i.client, []string{codes(c.ID), claims},
-			r.Visitor, r.Code, c.Quantity, c.Issued, c.ID, r.Line, int(keep.Seconds())).Slice()
+			r.Visitor, r.Code, c.Quantity, c.Issued, c.ID, r.Line).Slice()
 		if err != nil {
 			return fmt.Errorf("rediscoupons: giving a coupon out: %w", err)
 		}
@@ -58,12 +60,11 @@ func (i *Issuer) issue(ctx context.Context, c orders.Coupon, r orders.ClaimReque
 func (g *issued) read(reply []any) error {
 	if len(reply) == 4 {
 		state, isState := reply[0].(string)
-		given, isNumber := reply[1].(int64)
+		known, isNumber := reply[1].(int64)
 		code, isCode := reply[2].(string)
 		entry, isEntry := reply[3].(string)
 		if isState && isNumber && isCode && isEntry {
-			code, pending := strings.CutPrefix(code, "?")
-			*g = issued{state: state, given: given, code: code, committed: !pending, entry: entry}
+			*g = issued{state, known, code, entry}
 			return nil
 		}
 	}
@@ -72,9 +73,10 @@ func (g *issued) read(reply []any) error {
 
 // settlement is what the database has answered for a claim.
 type settlement struct {
-	orders.ClaimRequest        // with the code that it was to have
-	entry               string // in the stream; empty if it is not known
-	has                 string // the code in the database; empty if it refused
+	orders.ClaimRequest
+	given bool   // by Redis
+	entry string // in the stream; empty if it is not known
+	has   string // the code in the database; empty if it refused
 }
 
 // mostSettled bounds how long one call of the script keeps Redis busy.
@@ -85,7 +87,7 @@ func (i *Issuer) settle(ctx context.Context, all []settlement) error {
 		keys, args := []string{claims}, []any{int(keep.Seconds())}
 		for _, s := range some {
 			keys = append(keys, codes(s.CouponID))
-			args = append(args, s.Visitor, s.Code, s.has, s.entry)
+			args = append(args, s.Visitor, s.has, s.entry, s.Code)
 		}
 		if err := settleScript.Run(ctx, i.client, keys, args...).Err(); err != nil {
 			return fmt.Errorf("rediscoupons: noting what the database has: %w", err)
