@@ -51,7 +51,6 @@ func Run(t *testing.T, fresh func(t testing.TB) Database) {
 		{"CancelWhileBuying", cancelWhileBuying},
 		{"GroupOfMixedFates", groupOfMixedFates},
 		{"BadOrderStandsAlone", badOrderStandsAlone},
-		{"LargeGroup", largeGroup},
 		{"GroupsForOneProduct", groupsForOneProduct},
 		{"GroupsForMixedCarts", groupsForMixedCarts},
 		{"TokensInSeveralGroups", tokensInSeveralGroups},

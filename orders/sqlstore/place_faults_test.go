@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"gorm.io/gorm/logger"
@@ -122,6 +123,35 @@ func TestAwayIsNotTheGroupsFault(t *testing.T) {
 		if got := repeated.n.Load() - before; got != maxAttempts-1 {
 			t.Errorf("%s: repeated %d times", name, got)
 		}
+	}
+}
+
+// TestGroupTooLargeForAStatement places a group whose items are 17 MB: more than
+// MariaDB takes at a time by default.
+func TestGroupTooLargeForAStatement(t *testing.T) {
+	t.Parallel()
+	const size = 85
+	s := openStore(t, Options{URL: servicetest.MySQL(t), Workers: 2, Log: discard}, logger.Discard)
+	var cart []orders.CartItem
+	for range orders.MaxItems {
+		id, err := s.AddProduct(t.Context(), orders.Product{Name: "Lamp", Stock: size, ImageURL: "/" + strings.Repeat("x", 1999)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cart = append(cart, orders.CartItem{ProductID: id, Quantity: 1})
+	}
+	group := groupFor(0, "large", size)
+	for i := range group {
+		group[i].Cart = cart
+	}
+	for i, placed := range s.Place(t.Context(), group) {
+		if placed.Err != nil || !placed.Created {
+			t.Fatalf("order %d: %v", i, placed.Err)
+		}
+	}
+	sum, err := s.Summary(t.Context())
+	if err != nil || sum.Orders != size || stockPlusItems(t, s, cart[0].ProductID) != size {
+		t.Errorf("summary %+v, %v", sum, err)
 	}
 }
 

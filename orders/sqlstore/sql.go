@@ -61,7 +61,8 @@ func boxed(list []string) []any {
 
 // bulk makes one INSERT of many rows. Text goes as arguments; numbers, and ids that this
 // package made, are written into the statement: less work for all who handle it. What
-// is too long for one statement is refused, and divided as [together] does.
+// is too long for one statement is refused, and divided by [together]: it takes full
+// carts of products with pictures written out in their URLs to get there.
 type bulk struct {
 	tx    *gorm.DB
 	into  string
