@@ -1,5 +1,6 @@
 // Package orders is the order side as a domain: products, orders with their
-// items, and the bounded pool that all work on the database passes through.
+// items and coupons, how they are paid, and the bounded pool that orders and
+// claims pass through.
 //
 // # Guarantees
 //
@@ -7,7 +8,9 @@
 // order repeated with the same token gets the first result. Stock never goes
 // below zero, and what was sold equals the sum of the order items. An order is
 // acknowledged only after its commit. Unpaid orders give their stock back
-// exactly once.
+// exactly once. Of a payment and a cancellation one happens, and money moves
+// once for an attempt, whoever asks how often and whatever is killed meanwhile,
+// as long as the provider keeps its word about idempotency keys.
 //
 // # Isolation
 //

@@ -44,7 +44,8 @@ type Outcome struct {
 type Provider interface {
 	// Charge takes the payment, or says that it is declined. The same key again,
 	// also at the same time, means the same payment and has the same outcome. An
-	// error says nothing about the payment: it is unknown and asked for again.
+	// error says nothing about the payment: it is unknown and asked for again. Charge
+	// returns soon after ctx has ended.
 	Charge(ctx context.Context, p Payment) (Outcome, error)
 }
 
@@ -54,7 +55,8 @@ type Provider interface {
 type PaymentStore interface {
 	// BeginPayment makes a pending or declined order payment_unknown and returns the
 	// attempt to ask the provider for. For an order that is payment_unknown already
-	// it returns the attempt under way, and for a paid one the payment that was made.
+	// it returns the attempt under way, or what it has come to meanwhile, and for a
+	// paid one the payment that was made.
 	// An order that costs nothing is paid at once.
 	//
 	// Errors: [ErrOrderNotFound], [ErrOrderOfAnother] when another token made it,
