@@ -128,7 +128,9 @@ type Line interface {
 	// seconds. The zone near the head is what the line would admit in twice the
 	// longest silence, that interval and Options.Grace, at the rate of the last
 	// batch, between [MinZone] and [MaxZone] positions: whoever has gone before they
-	// enter it is found silent half-way, and not when it is their turn.
+	// enter it is found silent half-way, and not when it is their turn. When the rate
+	// falls it shrinks by a sixteenth every half a second at most: a rate that shakes
+	// would leave only those out of it who were never long enough in it.
 	//
 	// Somebody away whose place the head has passed for Options.KeepPlace is
 	// given up: the record becomes Expired.

@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	// markEvery is the least time between two markings, and mostGivenUp bounds
-	// the away places that one sweep gives up: both as in redisqueue.
+	// markEvery is the least time between two markings, zoneShrinks the part of the
+	// zone that it loses at most with one, and mostGivenUp bounds the away places that
+	// one sweep gives up: all as in redisqueue, where they are explained.
 	markEvery   = 500 * time.Millisecond
+	zoneShrinks = 16
 	mostGivenUp = 1000
 	// unswept is after how long without a sweep nobody counts as having listened.
 	unswept = 5 * time.Second
@@ -22,6 +24,7 @@ type attendance struct {
 	listening int64 // µs; since when silence counts
 	marked    int64 // µs; the last marking
 	marking   int64 // its number
+	zone      int64 // positions from the head in which silence matters
 }
 
 // lapse is when an away place is given up, unless its holder came back.
@@ -46,9 +49,11 @@ func (l *Line) Sweep(_ context.Context, heard []queue.Heard) (queue.Swept, error
 		}
 	}
 	silence := l.opts.Told.Longest() + l.opts.Grace
-	s := queue.Swept{Zone: min(max(int64(2*l.batch.rate*silence.Seconds()), queue.MinZone), queue.MaxZone)}
+	l.zone = min(max(int64(2*l.batch.rate*silence.Seconds()), l.zone, queue.MinZone), queue.MaxZone)
+	s := queue.Swept{Zone: l.zone}
 	if now-l.marked >= markEvery.Microseconds() {
-		s.Away = l.markSilent(s.Zone, now)
+		s.Away = l.markSilent(l.zone, now)
+		l.zone -= l.zone / zoneShrinks
 	}
 	s.GivenUp = l.giveUpLapsed(now)
 	return s, nil

@@ -162,6 +162,32 @@ func testZone(t *testing.T, impl Implementation) {
 	}
 }
 
+// A rate that falls and rises again, as one does that is being found, does not begin
+// anew with those whom it leaves out of the zone for a moment.
+func testShakingZone(t *testing.T, impl Implementation) {
+	opts := options()
+	opts.Grace = time.Second
+	f := open(t, impl, opts)
+	f.enterMany("v", queue.MinZone+51)
+	f.configure(queue.Patch{MaxActive: ptr(int64(1))}) // the rate is known all the same
+	f.admit(1)
+	high, away := false, int64(0)
+	f.until("somebody is away", func() bool {
+		high = !high
+		f.batch(map[bool]float64{true: 200, false: 1}[high])
+		f.wait(600 * time.Millisecond) // a marking each
+		away = f.sweep().Away
+		return away > 0
+	})
+	if away != queue.MinZone+50 {
+		t.Fatalf("%d of %d are away, and nobody was heard", away, queue.MinZone+50)
+	}
+	f.batch(200)
+	large := f.sweep().Zone
+	f.batch(1)
+	f.until("the zone shrinks", func() bool { return f.sweep().Zone < large })
+}
+
 // Silence counts only while the line is open and moves, and while it is listened
 // to. The first line here is the one where it does.
 func testNotListening(t *testing.T, impl Implementation) {

@@ -60,6 +60,7 @@ func Run(t *testing.T, impl Implementation) {
 		{"away and back by subject", testAwayBySubject},
 		{"many away and back", testAwayModel},
 		{"the zone near the head", testZone},
+		{"the zone of a rate that shakes", testShakingZone},
 		{"nobody listens", testNotListening},
 		{"nobody has swept", testUnswept},
 		{"keeping an away place", testKeepPlace},

@@ -15,8 +15,8 @@ package redisqueue
 //	               (1 once a place was given that was not drawn), settings,
 //	               counters, lag_ms; the ticker's batch_at (µs), carry (permits)
 //	               and head (the highest place let in); the sweep's told_ms,
-//	               told_at, swept_at, marked_at, listening (ms) and passed (up to
-//	               which place those away are due to be given up)
+//	               told_at, swept_at, marked_at, listening (ms), zone (positions)
+//	               and passed (up to which place those away are due to be given up)
 //	waiting  ZSET  member subject, score place (drawn, or µs)
 //	away     ZSET  member subject, score place: stopped polling, may return
 //	lapse    ZSET  member subject of those away whom the head has passed, score

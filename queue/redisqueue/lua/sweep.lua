@@ -11,7 +11,7 @@
 -- Reply {zone, away, given up}
 -- O(z log n) for a zone of z, once per half a second; else O(k log z) for k heard
 local line = redis.call('HMGET', meta, 'epoch', 'told_ms', 'told_at', 'swept_at', 'marked_at', 'listening', 'passed',
-  'rate', 'paused', 'opens_at', 'closes_at', 'hold_until', 'head')
+  'rate', 'paused', 'opens_at', 'closes_at', 'hold_until', 'head', 'zone')
 if not line[1] then return NOT_OPEN end
 
 -- After a fail-over to a slower clock: what was noted by the other one says nothing
@@ -34,8 +34,11 @@ if tonumber(ARGV[1]) >= told or now_ms - told_at > 120000 then
   redis.call('HSET', meta, 'told_ms', int(told), 'told_at', int(now_ms))
 end
 local limit = told + grace
+-- The zone grows with the rate and shrinks slowly: who is out of it for a moment,
+-- because the rate shakes, would be listened to from the beginning.
+local SHRINKS = 16 -- the part of it that it loses at most with a marking
 local zone = math.floor(2 * (tonumber(line[8]) or 0) * limit / 1000)
-zone = math.min(math.max(zone, tonumber(ARGV[5])), tonumber(ARGV[6]))
+zone = math.min(math.max(zone, tonumber(line[14]) or 0, tonumber(ARGV[5])), tonumber(ARGV[6]))
 
 if #ARGV > 7 then
   local heard = {}
@@ -53,7 +56,7 @@ if line[9] == '1' or phase_of(line[10], line[11]) ~= 'open' or now_ms < (tonumbe
   or now_ms - (tonumber(line[4]) or 0) > UNSWEPT then
   listening = now_ms
 end
-redis.call('HSET', meta, 'swept_at', int(now_ms), 'listening', int(listening))
+redis.call('HSET', meta, 'swept_at', int(now_ms), 'listening', int(listening), 'zone', int(zone))
 
 local head, passed = tonumber(line[13]) or 0, tonumber(line[7]) or 0
 local function chunked(command, key, values)
@@ -99,7 +102,7 @@ end
 local marked = 0
 if now_ms - (tonumber(line[5]) or 0) >= 500 then
   marked = mark()
-  redis.call('HSET', meta, 'marked_at', int(now_ms))
+  redis.call('HSET', meta, 'marked_at', int(now_ms), 'zone', int(zone - math.floor(zone / SHRINKS)))
 end
 
 -- Those away whom the head has passed since the last time. From where it had got
