@@ -8,9 +8,10 @@ import (
 const (
 	// movementMin is the least measured time an estimate is made from, and
 	// movementSettled the least in all, also at an earlier pace, of a line that has to
-	// find its pace: it begins with a guess and a correction.
+	// find its pace: it begins with a guess and a correction, and until the first who
+	// have gone are found silent it seems slower than it will be.
 	movementMin     = 2 * time.Second
-	movementSettled = 15 * time.Second
+	movementSettled = 20 * time.Second
 	// rangeWidth is how many standard deviations the range spans to each side:
 	// nine visitors in ten should be let in within it.
 	rangeWidth = 1.645
@@ -84,7 +85,7 @@ func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 // Estimate says how long the visitor at position will wait if the line goes on as
 // it did ([Movement.Estimate]). ok is false also while nobody can be let in, which
 // nothing measured before says anything about: paused, not open, recovering; and in
-// the first 15 seconds of a line whose pace is not an operator's.
+// the first 20 seconds of a line whose pace is not an operator's.
 func (v View) Estimate(position int64) (e Estimate, ok bool) {
 	if v.standsStill() || v.Settings.RateOverride == nil && v.Movement.Observed < movementSettled {
 		return Estimate{}, false

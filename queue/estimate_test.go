@@ -261,6 +261,53 @@ func TestMovementCountsTheAway(t *testing.T) {
 	}
 }
 
+// In a line so young that nobody at its head can have been found gone yet, nothing is
+// known of how many will be: the count begins with the first.
+func TestMovementCountsTheAwaySinceTheFirst(t *testing.T) {
+	r := newRoad()
+	r.run(12*time.Second, 5)
+	if r.mov.PerSecond != 20 {
+		t.Errorf("20 places a second, measured %+v", r.mov)
+	}
+	second := func(gone int64) {
+		r.snap.Away += gone
+		r.run(time.Second, 5)
+	}
+	second(1)
+	if r.mov.PerSecond != 20 {
+		t.Errorf("one who is found tells no share yet, measured %+v", r.mov)
+	}
+	for range 6 {
+		second(5)
+	}
+	if r.mov.PerSecond != 25 {
+		t.Errorf("20 a second let in and 5 found, measured %+v", r.mov)
+	}
+}
+
+// Counting from the first is no bias: whenever people are found, at random and in
+// lumps, on average as many are told as there are.
+func TestMovementCountsTheAwayRightOnAverage(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, often := range []float64{0.05, 0.3, 1} {
+		const lines, most = 4000, 9
+		sum := 0.0
+		for range lines {
+			window := make([]bucket, 30)
+			for i := range window {
+				window[i] = bucket{span: time.Second, admitted: 20}
+				if rnd.Float64() < often {
+					window[i].gone = rnd.Int64N(most + 1)
+				}
+			}
+			sum += gonePerAdmission(window) / lines
+		}
+		if want := often * most / 2 / 20; math.Abs(sum-want) > 0.02*want+0.003 {
+			t.Errorf("%.4f for each who is let in, want %.4f", sum, want)
+		}
+	}
+}
+
 // Who is given up was found gone long before, and moves nobody again.
 func TestMovementIgnoresTheGivenUp(t *testing.T) {
 	r := newRoad()
@@ -402,7 +449,7 @@ func TestViewGivesNoEstimateUntilTheLineHasSettled(t *testing.T) {
 			t.Fatalf("after %s at another pace every second: %+v", r.mov.Observed, e)
 		}
 	}
-	r.run(8*time.Second, 5)
+	r.run(13*time.Second, 5)
 	if e, ok := estimate(nil); !ok || (e.Expected-15*time.Second).Abs() > 3*time.Second {
 		t.Errorf("once it has settled: %+v, %v", e, ok)
 	}

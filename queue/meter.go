@@ -122,21 +122,35 @@ func movement(window []bucket) Movement {
 	}
 	var all bucket
 	for _, b := range window {
-		all.admitted += b.admitted
-		all.gone += b.gone
 		all.left += b.left
 		all.waited += b.waited
 	}
 	m.AdmittedPerSecond, _ = pace(present, admitted)
 	_, variance := pace(present, moved)
 	m.Spread = math.Sqrt(variance)
-	if all.admitted > 0 {
-		m.PerSecond = m.AdmittedPerSecond * max(0, 1+float64(all.gone)/float64(all.admitted))
-	}
+	m.PerSecond = m.AdmittedPerSecond * max(0, 1+gonePerAdmission(window))
 	if all.waited > 0 {
 		m.Leaving = float64(max(0, all.left)) / all.waited
 	}
 	return m
+}
+
+// gonePerAdmission is how many are found gone for each who is let in, since the first
+// was found. Before that a line may be so young that nobody at its head has been silent
+// for long enough, which says nothing about those behind: to count that time as well
+// made the waits that are told early too long. What was found with the first only
+// begins the count: it is there by construction, and would tell too many.
+func gonePerAdmission(window []bucket) float64 {
+	first := slices.IndexFunc(window, func(b bucket) bool { return b.gone > 0 })
+	var since bucket
+	for _, b := range window[first+1:] { // all of it if nobody was found: some may come back
+		since.admitted += b.admitted
+		since.gone += b.gone
+	}
+	if since.admitted == 0 {
+		return 0
+	}
+	return float64(since.gone) / float64(since.admitted)
 }
 
 // paceBegan is the index from which on people are let in at the present pace: as

@@ -68,13 +68,13 @@ func TestTheAnswerSaysWhyNothingMoves(t *testing.T) {
 func TestEstimateFollowsMovement(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
 		var last string
-		for range 220 {
+		for range 270 {
 			last = f.enter()
 		}
 		if got := f.public("GET", "/queue/position", "", ticketHeader(last)).standing(); got.Estimate != nil || got.Range != nil {
 			t.Errorf("an estimate without movement: %+v", got)
 		}
-		for range 160 { // 1 per tick
+		for range 210 { // 1 per tick
 			time.Sleep(100 * time.Millisecond)
 			must(f.line.Admit(context.Background(), 10, queue.LimitedByCapacity))(t)
 		}
