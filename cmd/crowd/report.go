@@ -56,6 +56,9 @@ type estimateReport struct {
 	Range  float64 `json:"within_range"` // share whose wait was in the range told, give or take as much
 	P50    float64 `json:"error_p50_ms"`
 	P90    float64 `json:"error_p90_ms"`
+	// Signed is the median of what was told less what was waited: far from 0, most
+	// were told too much, or most too little.
+	Signed float64 `json:"error_signed_p50_ms"`
 }
 
 // fetchReport is how long admissions lay until they were told.
@@ -171,7 +174,7 @@ func rates(h history, timeline []moment) (r ratesReport) {
 
 // estimates judges the first estimate of everybody who stayed until admitted.
 func estimates(stays []stay) (r estimateReport) {
-	var errs []int64
+	var errs, signed []int64
 	within, inRange := 0, 0
 	for _, s := range stays {
 		if s.late || s.estimatedAt == 0 || s.admitted == 0 {
@@ -186,16 +189,17 @@ func estimates(stays []stay) (r estimateReport) {
 		if remained >= int64(s.low)-slack && remained <= int64(s.high)+slack {
 			inRange++
 		}
-		errs = append(errs, err)
+		errs, signed = append(errs, err), append(signed, int64(s.estimate)-remained)
 	}
 	if len(errs) == 0 {
 		return r
 	}
 	slices.Sort(errs)
+	slices.Sort(signed)
 	n := len(errs)
 	return estimateReport{
 		Judged: n, Within: float64(within) / float64(n), Range: float64(inRange) / float64(n),
-		P50: float64(errs[n/2]), P90: float64(errs[n*9/10]),
+		P50: float64(errs[n/2]), P90: float64(errs[n*9/10]), Signed: float64(signed[n/2]),
 	}
 }
 
@@ -246,8 +250,8 @@ func (r report) write(w io.Writer) error {
 	line("admissions: %.1f/s, at most %d in a second%s; orders: %.1f/s, at most %d in a second",
 		r.Rates.Admissions, r.Rates.AdmissionsMost, capacity, r.Rates.Orders, r.Rates.OrdersMost)
 	if e := r.Estimate; e.Judged > 0 {
-		line("first estimate of %d: %.1f %% within 20 %% or 5 s, %.1f %% in the range told; error p50 %.1f s, p90 %.1f s",
-			e.Judged, 100*e.Within, 100*e.Range, e.P50/1000, e.P90/1000)
+		line("first estimate of %d: %.1f %% within 20 %% or 5 s, %.1f %% in the range told; error p50 %.1f s, p90 %.1f s; told less waited p50 %+.1f s",
+			e.Judged, 100*e.Within, 100*e.Range, e.P50/1000, e.P90/1000, e.Signed/1000)
 	}
 	if f := r.Fetch; f.Admissions > 0 {
 		of := "that were told"
