@@ -129,8 +129,8 @@ type Line interface {
 	// longest silence, that interval and Options.Grace, at the rate of the last
 	// batch, between [MinZone] and [MaxZone] positions: whoever has gone before they
 	// enter it is found silent half-way, and not when it is their turn. When the rate
-	// falls it shrinks by a sixteenth every half a second at most: a rate that shakes
-	// would leave only those out of it who were never long enough in it.
+	// falls it shrinks by a sixteenth every half a second at most: with a rate that
+	// shakes, those further behind would never be in it for long enough.
 	//
 	// Somebody away whose place the head has passed for Options.KeepPlace is
 	// given up: the record becomes Expired.
