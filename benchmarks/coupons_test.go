@@ -66,6 +66,9 @@ func contenders() []contender {
 		{"ours: Redis first, ack committed", true, func(t testing.TB, s *couponStage) way {
 			return s.service(t, s.committed)
 		}},
+		{"ours: Redis first, ack issued", true, func(t testing.TB, s *couponStage) way {
+			return s.service(t, s.issued)
+		}},
 	}
 }
 
@@ -113,7 +116,7 @@ type couponStage struct {
 	store    *sqlstore.Store
 	coupon   int64 // the one under way
 
-	database, committed *orders.Service
+	database, committed, issued *orders.Service
 }
 
 func (s *couponStage) service(t testing.TB, of *orders.Service) *service {
@@ -137,6 +140,7 @@ func newCouponStage(t testing.TB, quantity int) *couponStage {
 	s := &couponStage{quantity: quantity, db: openDatabase(t, address), redis: client, store: store}
 	s.database = startService(t, store, nil)
 	s.committed = s.startRedisFirst(t, rediscoupons.Committed)
+	s.issued = s.startRedisFirst(t, rediscoupons.Issued)
 	return s
 }
 
