@@ -1,9 +1,6 @@
 package orders
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // Issuer gives coupons out in front of the database, faster than that could, and turns
 // away everybody else. The last word stays the [CouponStore]'s: an issuer has each claim
@@ -43,14 +40,12 @@ func (s *Service) IssuerStats() IssuerStats {
 	return s.issuer.Stats()
 }
 
-// issue gives a coupon out: in the database, or through the issuer, if there is one. That
-// one is asked for coupons of the catalogue alone, and not for what their line forbids.
+// issue gives a coupon out: in the database, or through the issuer, if there is one. Both
+// are asked for coupons of the catalogue alone, and not for what their line forbids:
+// otherwise one visitor could take as many places in the pool as there are numbers.
 func (s *Service) issue(ctx context.Context, r ClaimRequest, write Write) Claimed {
-	if s.issuer == nil {
-		return write(ctx, r)
-	}
 	c, err := s.Coupon(r.CouponID)
-	if errors.Is(err, ErrCouponNotFound) { // perhaps another process has just added it
+	if err != nil { // perhaps another process has just added it
 		_, err, _ = s.claiming.Do("catalogue", func() (any, error) { return nil, s.Refresh(ctx) })
 		if err == nil {
 			c, err = s.Coupon(r.CouponID)
@@ -61,6 +56,8 @@ func (s *Service) issue(ctx context.Context, r ClaimRequest, write Write) Claime
 		return Claimed{Err: err}
 	case c.Line != "" && c.Line != r.Line:
 		return Claimed{Err: ErrOtherLine}
+	case s.issuer == nil:
+		return write(ctx, r)
 	}
 	return s.issuer.Claim(ctx, c, r, write)
 }

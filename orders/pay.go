@@ -61,8 +61,8 @@ type payments struct {
 	timeout  time.Duration
 	log      *slog.Logger
 
-	// However often it is paid at once, an order takes one slot, and the provider has
-	// one call for it, the reconciler's included.
+	// However often it is paid at once, a token takes one slot, and the provider has
+	// one call for its order, the reconciler's included.
 	byToken  singleflight.Group
 	attempts singleflight.Group
 	// slots bound what is under way. Whoever holds all of them knows that nothing is.
@@ -89,16 +89,21 @@ func newPayments(store PaymentStore, opts Options, log *slog.Logger) *payments {
 	return p
 }
 
+// pay takes one slot for a token at a time: it has one order, so whoever names another
+// meanwhile is refused, or one token with ids made up would hold all slots.
 func (p *payments) pay(ctx context.Context, tokenID, orderID, method string) (Payment, error) {
-	// Of the token too: nobody may share in what another's token was told.
-	key := fmt.Sprintf("%q %q", tokenID, orderID)
-	v, err, _ := p.byToken.Do(key, func() (any, error) {
-		return p.begin(ctx, tokenID, orderID, method)
-	})
-	if err != nil {
-		return Payment{}, err
+	type told struct {
+		Payment
+		about string // the order
 	}
-	return v.(Payment), nil
+	v, err, _ := p.byToken.Do(tokenID, func() (any, error) {
+		payment, err := p.begin(ctx, tokenID, orderID, method)
+		return told{payment, orderID}, err
+	})
+	if came := v.(told); came.about == orderID {
+		return came.Payment, err
+	}
+	return Payment{}, ErrOverloaded
 }
 
 // begin notes that the order is being paid and then has it paid. The slot is taken

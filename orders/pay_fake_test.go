@@ -12,9 +12,10 @@ import (
 // payStore is a fakeStore of orders that wait to be paid.
 type payStore struct {
 	fakeStore
-	payments map[string]*fakePayment // by order
-	noSettle bool                    // the database is away whenever an outcome is stored
-	settling time.Duration           // that it takes to store one
+	payments  map[string]*fakePayment // by order
+	noSettle  bool                    // the database is away whenever an outcome is stored
+	beginning time.Duration           // that it takes to begin a payment
+	settling  time.Duration           // that it takes to store an outcome
 }
 
 type fakePayment struct {
@@ -40,6 +41,7 @@ func (f *payStore) add(order, token string) *fakePayment {
 }
 
 func (f *payStore) BeginPayment(_ context.Context, order, token, method string) (Payment, error) {
+	time.Sleep(f.beginning)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := f.payments[order]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,40 @@ func TestTwinsPayOnce(t *testing.T) {
 		clicks.Wait()
 		if keys, _ := provider.asked(); len(keys) != 1 {
 			t.Errorf("asked the provider for %v", keys)
+		}
+		stop()
+	})
+}
+
+// TestOneTokenTakesOneSlot names orders that are not the token's while the database is
+// slow to say so.
+func TestOneTokenTakesOneSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := waiting(2)
+		f.beginning = time.Second
+		s, stop := paying(t, f, &fakeProvider{}, func(o *Options) { o.PaymentsAtOnce = 2 })
+		var all sync.WaitGroup
+		var none, turnedAway atomic.Int32
+		for i := range 20 {
+			all.Go(func() {
+				switch _, err := s.Pay(t.Context(), payer(1), name("no-order", i), "card"); {
+				case errors.Is(err, ErrOrderNotFound):
+					none.Add(1)
+				case errors.Is(err, ErrOverloaded):
+					turnedAway.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if p, err := s.Pay(t.Context(), payer(0), "order-0", "card"); err != nil || p.State != Paid {
+			t.Errorf("somebody else: %+v, %v", p, err)
+		}
+		all.Wait()
+		if none.Load() != 1 || turnedAway.Load() != 19 || s.PaymentStats().Refused != 0 {
+			t.Errorf("%d found no order, %d were turned away; %+v", none.Load(), turnedAway.Load(), s.PaymentStats())
+		}
+		if p, err := s.Pay(t.Context(), payer(1), "order-1", "card"); err != nil || p.State != Paid {
+			t.Errorf("their own: %+v, %v", p, err)
 		}
 		stop()
 	})
