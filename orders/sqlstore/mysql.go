@@ -102,6 +102,7 @@ func mysqlConfig(raw string) (*mysql.Config, error) {
 	}
 	c.Loc, c.ParseTime = time.UTC, true
 	c.InterpolateParams = true // one round trip per statement, not two
+	c.MaxAllowedPacket = 0     // asked of the server: it hangs up on what is longer, which looks like an outage
 	c.Timeout, c.ReadTimeout, c.WriteTimeout = 5*time.Second, 2*lockWait, 2*lockWait
 	c.Logger = &mysql.NopLogger{} // what it would say is in the errors
 	c.Params = map[string]string{
