@@ -46,7 +46,7 @@ func (s *Store) cancelUnpaid(tx *gorm.DB, age time.Duration, limit int) (int, er
 	if result.RowsAffected != int64(len(due.ids)) {
 		return 0, fmt.Errorf("cancelled %d of %d locked orders", result.RowsAffected, len(due.ids))
 	}
-	if err := add(tx, "products", "stock", +1, amounts); err != nil || len(due.codes) == 0 {
+	if err := s.write(tx, adding("products", "stock", +1, amounts)); err != nil || len(due.codes) == 0 {
 		return len(due.ids), err
 	}
 	err = tx.Exec("UPDATE coupon_claims SET order_id = NULL WHERE code IN ?", due.codes).Error

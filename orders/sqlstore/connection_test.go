@@ -193,3 +193,18 @@ func TestHandlesDoNotShare(t *testing.T) {
 		workersAreBack()
 	})
 }
+
+// TestSeveralStatementsAtATime are for the workers, who write. What people read with
+// takes one, so that nothing they send could ever become another.
+func TestSeveralStatementsAtATime(t *testing.T) {
+	t.Parallel()
+	opts := databases["mysql"](t)
+	opts.Workers, opts.Log = 1, discard
+	s := openStore(t, opts, logger.Discard)
+	for name, h := range handles(t, s, opts.Workers) {
+		_, err := h.ExecContext(t.Context(), "DO 1;DO 2")
+		if refused := err != nil; refused != (name != "workers") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func (s *Store) claim(ctx context.Context, pause time.Duration, group []orders.C
 		var fresh []orders.ClaimRequest
 		claimed, fresh = giveOut(group, coupons, codes, again)
 		again = true
-		return writeClaims(tx, fresh, coupons)
+		return s.writeClaims(tx, fresh, coupons)
 	})
 	return claimed, err
 }
@@ -134,11 +134,11 @@ func readCodes(db *gorm.DB, group []orders.ClaimRequest) (map[holder]string, err
 	return codes, nil
 }
 
-func writeClaims(tx *gorm.DB, fresh []orders.ClaimRequest, coupons map[int64]*couponRow) error {
+func (s *Store) writeClaims(tx *gorm.DB, fresh []orders.ClaimRequest, coupons map[int64]*couponRow) error {
 	slices.SortFunc(fresh, func(a, b orders.ClaimRequest) int {
 		return holder{a.CouponID, a.Visitor}.compare(holder{b.CouponID, b.Visitor})
 	})
-	b := newBulk(tx, "INSERT INTO coupon_claims (coupon_id, visitor, code, discount, line, claimed_at) VALUES ")
+	b := newBulk("INSERT INTO coupon_claims (coupon_id, visitor, code, discount, line, claimed_at) VALUES ")
 	var issued []amount
 	for _, r := range fresh {
 		c := coupons[r.CouponID]
@@ -155,8 +155,5 @@ func writeClaims(tx *gorm.DB, fresh []orders.ClaimRequest, coupons map[int64]*co
 			issued = append(issued, amount{c.ID, 1})
 		}
 	}
-	if err := b.exec(); err != nil {
-		return err
-	}
-	return add(tx, "coupons", "issued", +1, issued)
+	return s.write(tx, b.statement(), adding("coupons", "issued", +1, issued))
 }

@@ -124,7 +124,10 @@ func openThrough(t *testing.T, n *network, opts Options) *Store {
 		t.Fatal(err)
 	}
 	config.DialFunc = n.dial
-	b.open = func() (*sql.DB, error) { return openMySQL(config) }
+	b.open = func(several bool) (*sql.DB, error) {
+		config.MultiStatements = several
+		return openMySQL(config)
+	}
 	s, err := newStore(t.Context(), b, opts, logger.Discard)
 	if err != nil {
 		t.Fatal(err)

@@ -11,27 +11,19 @@ import (
 	"sluice/orders"
 )
 
-// write writes new orders and what they took.
-func (s *Store) write(tx *gorm.DB, made []*orders.Order) error {
-	if err := insertOrders(tx, made); err != nil {
-		if s.dialect.duplicate(err) {
-			return fmt.Errorf("%w: %w", errTaken, err)
-		}
-		return err
+// writeOrders writes new orders and what they took.
+func (s *Store) writeOrders(tx *gorm.DB, made []*orders.Order) error {
+	err := s.write(tx, insertOrders(made), insertItems(made), useCoupons(made), adding("products", "stock", -1, taken(made)))
+	if err != nil && s.dialect.duplicate(err) {
+		return fmt.Errorf("%w: %w", errTaken, err) // a token: nothing else here is unique to others
 	}
-	if err := insertItems(tx, made); err != nil {
-		return err
-	}
-	if err := add(tx, "products", "stock", -1, taken(made)); err != nil {
-		return err
-	}
-	return useCoupons(tx, made)
+	return err
 }
 
 // insertOrders may wait for a group that shares a token and no product. Two that share
 // several may even wait for each other; that is one repetition, as it is to come second.
-func insertOrders(tx *gorm.DB, made []*orders.Order) error {
-	b := newBulk(tx, "INSERT INTO orders (id, token_id, visitor, line, state, pieces, discount, total,"+
+func insertOrders(made []*orders.Order) statement {
+	b := newBulk("INSERT INTO orders (id, token_id, visitor, line, state, pieces, discount, total," +
 		" created_at, coupon_code) VALUES ")
 	for _, o := range made {
 		var pieces int64
@@ -50,11 +42,11 @@ func insertOrders(tx *gorm.DB, made []*orders.Order) error {
 		b.text(o.Coupon)
 		b.endRow()
 	}
-	return b.exec()
+	return b.statement()
 }
 
-func insertItems(tx *gorm.DB, made []*orders.Order) error {
-	b := newBulk(tx, "INSERT INTO order_items (order_id, seq, product_id, name, image_url, quantity, unit_price) VALUES ")
+func insertItems(made []*orders.Order) statement {
+	b := newBulk("INSERT INTO order_items (order_id, seq, product_id, name, image_url, quantity, unit_price) VALUES ")
 	for _, o := range made {
 		for i, item := range o.Items {
 			b.id(o.ID)
@@ -67,7 +59,7 @@ func insertItems(tx *gorm.DB, made []*orders.Order) error {
 			b.endRow()
 		}
 	}
-	return b.exec()
+	return b.statement()
 }
 
 // taken adds up the items of the orders by product, in id order.
@@ -87,7 +79,7 @@ func taken(made []*orders.Order) []amount {
 }
 
 // useCoupons notes in the claims which orders used them, if any did.
-func useCoupons(tx *gorm.DB, made []*orders.Order) error {
+func useCoupons(made []*orders.Order) statement {
 	var cases strings.Builder
 	var codes []any
 	for _, o := range made {
@@ -97,8 +89,11 @@ func useCoupons(tx *gorm.DB, made []*orders.Order) error {
 		}
 	}
 	if len(codes) == 0 {
-		return nil
+		return statement{}
 	}
-	return changeAll(tx, len(codes), "UPDATE coupon_claims SET order_id = CASE code"+cases.String()+" END"+
-		" WHERE code IN ("+placeholders(len(codes))+")", slices.Concat(codes, codes))
+	return statement{
+		sql: "UPDATE coupon_claims SET order_id = CASE code" + cases.String() + " END" +
+			" WHERE code IN (" + placeholders(len(codes)) + ")",
+		args: slices.Concat(codes, codes), rows: len(codes),
+	}
 }

@@ -40,6 +40,7 @@ var mysqlDialect = dialect{
 	nowMS:      "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
 	forUpdate:  " FOR UPDATE",
 	skipLocked: " FOR UPDATE SKIP LOCKED",
+	several:    true,
 	duplicate: func(err error) bool {
 		return mysqlNumber(err) == mysqlDuplicate
 	},
@@ -163,8 +164,12 @@ func prepareMySQL(ctx context.Context, rawURL string) (backend, error) {
 		return backend{}, err
 	}
 	return backend{
-		dialect:  mysqlDialect,
-		open:     func() (*sql.DB, error) { return openMySQL(c) },
+		dialect: mysqlDialect,
+		open: func(several bool) (*sql.DB, error) {
+			of := c.Clone()
+			of.MultiStatements = several
+			return openMySQL(of)
+		},
 		lifetime: lifetime,
 		dialector: func(db *sql.DB) gorm.Dialector {
 			return gormmysql.New(gormmysql.Config{Conn: db, SkipInitializeWithVersion: true})

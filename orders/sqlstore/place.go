@@ -77,5 +77,5 @@ func (s *Store) placeOnce(tx *gorm.DB, asks []ask, lookUpFirst bool) ([]orders.P
 	if len(made) == 0 {
 		return placed, nil
 	}
-	return placed, s.write(tx, made)
+	return placed, s.writeOrders(tx, made)
 }

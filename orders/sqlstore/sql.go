@@ -3,36 +3,13 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gorm.io/gorm"
 )
-
-// amount is how many of the row with this id.
-type amount struct {
-	ID       int64
-	Quantity int64
-}
-
-// add raises the column (sign +1) or lowers it (-1) in all the rows in one statement,
-// which locks them in the order of the primary key: neither table that it is for has
-// another index.
-func add(tx *gorm.DB, table, column string, sign int64, amounts []amount) error {
-	if len(amounts) == 0 {
-		return nil
-	}
-	ids := make([]int64, len(amounts))
-	var sql strings.Builder
-	fmt.Fprintf(&sql, "UPDATE %s SET %s = %s + CASE id", table, column, column)
-	for i, a := range amounts {
-		ids[i] = a.ID
-		fmt.Fprintf(&sql, " WHEN %d THEN %d", a.ID, sign*a.Quantity)
-	}
-	sql.WriteString(" END WHERE id IN (" + numbers(ids) + ")")
-	return changeAll(tx, len(amounts), sql.String(), nil)
-}
 
 // numbers lists ids for an IN.
 func numbers(ids []int64) string {
@@ -64,14 +41,14 @@ func boxed(list []string) []any {
 // is too long for one statement is refused, and divided by [together]: it takes full
 // carts of products with pictures written out in their URLs to get there.
 type bulk struct {
-	tx    *gorm.DB
 	into  string
+	rows  int
 	sql   strings.Builder
 	args  []any
 	inRow bool
 }
 
-func newBulk(tx *gorm.DB, into string) *bulk { return &bulk{tx: tx, into: into} }
+func newBulk(into string) *bulk { return &bulk{into: into} }
 
 // next begins a value.
 func (b *bulk) next() {
@@ -113,41 +90,88 @@ func (b *bulk) text(s string) {
 func (b *bulk) endRow() {
 	b.sql.WriteByte(')')
 	b.inRow = false
+	b.rows++
 }
 
-// exec inserts the rows, if there are any.
-func (b *bulk) exec() error {
-	if b.sql.Len() == 0 {
-		return nil
+// statement inserts the rows; it is empty if there are none.
+func (b *bulk) statement() statement {
+	return statement{sql: b.sql.String(), args: b.args, rows: b.rows}
+}
+
+// amount is how many of the row with this id.
+type amount struct {
+	ID       int64
+	Quantity int64
+}
+
+// adding raises the column (sign +1) or lowers it (-1) in all the rows, which are locked
+// in the order of the primary key: neither table that it is for has another index.
+func adding(table, column string, sign int64, amounts []amount) statement {
+	if len(amounts) == 0 {
+		return statement{}
 	}
-	_, err := change(b.tx, b.sql.String(), b.args)
-	return err
+	ids := make([]int64, len(amounts))
+	var sql strings.Builder
+	fmt.Fprintf(&sql, "UPDATE %s SET %s = %s + CASE id", table, column, column)
+	for i, a := range amounts {
+		ids[i] = a.ID
+		fmt.Fprintf(&sql, " WHEN %d THEN %d", a.ID, sign*a.Quantity)
+	}
+	sql.WriteString(" END WHERE id IN (" + numbers(ids) + ")")
+	return statement{sql: sql.String(), rows: len(ids)}
 }
 
-// change and read run a statement on the transaction that gorm carries, and tell its
-// trace. gorm itself writes each statement anew, byte by byte, and writes it out once
-// more for its log, heard or not: for a large group that was a third of all that this
-// process did.
+// write and read run statements on the connection that gorm carries, and tell its trace.
+// gorm itself writes each statement anew, byte by byte, and writes it out once more for
+// its log, heard or not: for a large group that was a third of all that this process did.
 
-// change returns how many rows it changed.
-func change(db *gorm.DB, statement string, args []any) (n int64, err error) {
+// statement is one that writes.
+type statement struct {
+	sql  string // empty: nothing to do
+	args []any
+	rows int // that it changes; all are new or locked, so any other number is a mistake
+}
+
+// write runs the statements, on a workers' connection in one round trip if the database
+// takes several at a time: a lone order waits for round trips more than for anything
+// else, and who waits for its locks waits as well. Then it hears how many rows the last
+// one changed, and of the others that they succeeded.
+func (s *Store) write(tx *gorm.DB, all ...statement) error {
+	all = slices.DeleteFunc(all, func(st statement) bool { return st.sql == "" })
+	if s.dialect.several && len(all) > 1 {
+		all = []statement{joined(all)}
+	}
+	for _, st := range all {
+		n, err := change(tx, st)
+		if err == nil && n != int64(st.rows) {
+			err = fmt.Errorf("%d rows were changed, not %d, by %.50s", n, st.rows, st.sql)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func joined(all []statement) (one statement) {
+	texts := make([]string, len(all))
+	for i, st := range all {
+		texts[i] = st.sql
+		one.args = append(one.args, st.args...)
+		one.rows = st.rows
+	}
+	one.sql = strings.Join(texts, ";")
+	return one
+}
+
+func change(tx *gorm.DB, st statement) (n int64, err error) {
 	begun := time.Now()
-	result, err := db.Statement.ConnPool.ExecContext(db.Statement.Context, statement, args...)
+	result, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, st.sql, st.args...)
 	if err == nil {
 		n, err = result.RowsAffected()
 	}
-	trace(db, begun, statement, n, err)
+	trace(tx, begun, st.sql, n, err)
 	return n, err
-}
-
-// changeAll fails unless so many rows are changed: they are locked, so that anything
-// else is a mistake.
-func changeAll(db *gorm.DB, want int, statement string, args []any) error {
-	n, err := change(db, statement, args)
-	if err == nil && n != int64(want) {
-		return fmt.Errorf("changed %d of %d locked rows: %.50s", n, want, statement)
-	}
-	return err
 }
 
 // read reads all rows; fields are where the columns of one go.

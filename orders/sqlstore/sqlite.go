@@ -88,7 +88,7 @@ func prepareSQLite(ctx context.Context, path string) (b backend, err error) {
 	}
 	return backend{
 		dialect: sqliteDialect,
-		open: func() (*sql.DB, error) {
+		open: func(bool) (*sql.DB, error) {
 			return sql.Open(sqlite.DriverName, sqliteDSN(path, "journal_mode(WAL)", "synchronous(FULL)"))
 		},
 		dialector: func(db *sql.DB) gorm.Dialector { return sqlite.New(sqlite.Config{Conn: db}) },

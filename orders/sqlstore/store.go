@@ -91,6 +91,7 @@ type dialect struct {
 	forUpdate  string // makes a SELECT lock what it reads
 	skipLocked string // likewise, passing over what others hold
 	oneWriter  bool
+	several    bool             // the workers' connections take several statements at a time
 	duplicate  func(error) bool // a unique index refused the row
 	conflict   func(error) bool // it rolled back for the sake of others: the same again may succeed
 	away       func(error) bool // it was not reached, or the connection was lost
@@ -129,11 +130,11 @@ func newStore(ctx context.Context, b backend, opts Options, trace logger.Interfa
 	if b.dialect.oneWriter {
 		s.writing = make(chan struct{}, 1)
 	}
-	if s.workers, err = b.handle(opts.Workers, trace); err == nil {
-		s.side, err = b.handle(sideConnections, trace)
+	if s.workers, err = b.handle(opts.Workers, true, trace); err == nil {
+		s.side, err = b.handle(sideConnections, false, trace)
 	}
 	if err == nil {
-		s.upkeep, err = b.handle(upkeepConnections, trace)
+		s.upkeep, err = b.handle(upkeepConnections, false, trace)
 	}
 	if err == nil {
 		err = s.Ping(ctx)
@@ -160,8 +161,10 @@ func (o Options) validate() error {
 
 // backend is a database that is there and migrated.
 type backend struct {
-	dialect   dialect
-	open      func() (*sql.DB, error)
+	dialect dialect
+	// open opens a handle; with several, it takes several statements at a time if the
+	// database does at all.
+	open      func(several bool) (*sql.DB, error)
 	dialector func(*sql.DB) gorm.Dialector
 	lifetime  time.Duration // of a connection; 0: as long as the handle
 }
@@ -172,8 +175,8 @@ type backend struct {
 // gorm's PrepareStmt was measured and left out: no gain on SQLite, and on MySQL
 // half as much CPU time again in this process, since interpolated statements
 // take one round trip already.
-func (b backend) handle(n int, trace logger.Interface) (*gorm.DB, error) {
-	db, err := b.open()
+func (b backend) handle(n int, several bool, trace logger.Interface) (*gorm.DB, error) {
+	db, err := b.open(several)
 	if err != nil {
 		return nil, err
 	}
