@@ -279,7 +279,7 @@ func TestStopRefusesTwins(t *testing.T) {
 		waiting := ask(t.Context(), &wg, s, "t", oneLamp)
 		same := ask(t.Context(), &wg, s, "t", oneLamp)
 		other := ask(t.Context(), &wg, s, "t", twoLamps)
-		s.Stop()
+		s.Stop(0)
 		late := ask(t.Context(), &wg, s, "late", oneLamp)
 		wg.Wait()
 		working.check(t, "at work", "order of w", true, nil, 4*time.Second)

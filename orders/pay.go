@@ -22,7 +22,8 @@ var ErrNoProvider = errors.New("orders: no payment provider")
 // PaymentUnknown when the provider did not answer in time or its answer could not be
 // stored: then it is asked again in the background until it does. An order that is
 // paid already is not charged again. Of all that ask with one token at the same time,
-// one is at work; the others wait for it and share what it comes to.
+// one is at work; the others wait for it and share what it comes to, but for those who
+// name another order: as a token makes one order, they get [ErrOverloaded].
 //
 // Once begun a payment goes on without whoever asked for it: the end of ctx changes
 // nothing. After an error other than [ErrDatabase] nothing is under way; after that

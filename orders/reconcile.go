@@ -16,21 +16,20 @@ const (
 )
 
 // Run asks again for payments that are not settled, those of killed processes too,
-// until ctx ends. Then it ends the calls of the provider that are under way, whoever
-// began them, waits until their payments are as settled as they will be, and returns
-// nil; from then on no payment begins.
+// until ctx ends or the payments are halted. Then the calls of the provider that are
+// under way end, whoever began them; it waits until their payments are as settled as
+// they will be, and returns nil; from then on no payment begins.
 func (p *payments) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, p.halt)()
 	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for p.halted.Err() == nil {
 		select {
-		case <-ctx.Done():
+		case <-p.halted.Done():
 		case <-tick.C:
-			p.reconcile(ctx)
+			p.reconcile(p.halted)
 		}
 	}
-	p.halt() // AfterFunc may be about to
 	// The slots are never given back: see halted in begin. It cannot fail without a
 	// deadline, and what it waits for is bounded by sideTimeout.
 	return p.slots.Acquire(context.Background(), int64(p.atOnce))

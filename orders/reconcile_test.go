@@ -136,6 +136,39 @@ func TestStopWaitsForNoProvider(t *testing.T) {
 	})
 }
 
+// TestDrainWaitsAWhileForTheProvider has a server drain while the provider answers one
+// buyer in time, and another, who came later, too late.
+func TestDrainWaitsAWhileForTheProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := waiting(3)
+		s, stop := paying(t, f, &fakeProvider{takes: 5 * time.Second}, nil)
+		s.Stop(6 * time.Second)
+		var buyers sync.WaitGroup
+		for i, c := range []struct {
+			comes, told time.Duration
+			want        State
+		}{{0, 5 * time.Second, Paid}, {2 * time.Second, 6 * time.Second, PaymentUnknown}} {
+			buyers.Go(func() {
+				start := time.Now()
+				time.Sleep(c.comes)
+				if p, err := s.Pay(t.Context(), payer(i), name("order", i), "card"); err != nil || p.State != c.want || time.Since(start) != c.told {
+					t.Errorf("who came after %v was told %+v, %v after %v", c.comes, p, err, time.Since(start))
+				}
+			})
+		}
+		buyers.Wait()
+		if _, err := s.Pay(t.Context(), payer(2), "order-2", "card"); !errors.Is(err, ErrStopping) || f.state("order-2") != Pending {
+			t.Errorf("afterwards: %v; order %s", err, f.state("order-2"))
+		}
+		// What is left is another process's to ask for: this one claims it no more.
+		time.Sleep(time.Minute)
+		if due, err := f.UnsettledPayments(t.Context(), 30*time.Second, 9); err != nil || len(due) != 1 {
+			t.Errorf("left for another process: %v, %v", due, err)
+		}
+		stop()
+	})
+}
+
 // TestStopWaitsForTheStore stops the process while answers of the provider are being
 // stored, a buyer's and the reconciler's.
 func TestStopWaitsForTheStore(t *testing.T) {

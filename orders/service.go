@@ -163,10 +163,17 @@ func (s *Service) OnCommitted(fn func(Buyer)) { s.committed = fn }
 func (s *Service) Refresh(ctx context.Context) error { return s.catalog.refresh(ctx) }
 
 // Stop takes no more orders from now on and refuses those that wait for a
-// worker, at once, with [ErrStopping]. Orders under way go on to their end, and
-// everything else works as before. Run does it when its context ends; a server
-// that drains its requests first calls it before that.
-func (s *Service) Stop() { s.pool.Stop() }
+// worker, at once, with [ErrStopping]. Orders under way go on to their end.
+// Payments go on for as long as patience says; then their calls of the provider
+// are ended, which leaves them unknown, and no more begin. Everything else works
+// as before. Run does it when its context ends; a server that drains its
+// requests first calls it before that.
+func (s *Service) Stop(patience time.Duration) {
+	s.pool.Stop()
+	if s.payments != nil {
+		time.AfterFunc(patience, s.payments.halt)
+	}
+}
 
 // Run keeps the catalogue fresh, gives unpaid orders back and asks again for
 // payments that are not settled until ctx ends; then it stops as [Service.Stop]

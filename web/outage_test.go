@@ -162,7 +162,7 @@ func TestCausesAreLogged(t *testing.T) {
 		f.admin("PATCH", "/admin/api/lines/default", `{"max_length":1}`, jsonType).want(200)
 		f.enter()
 		f.public("POST", "/queue/enter", "").problem(503, "queue_full")
-		f.orders.Stop()
+		f.orders.Stop(0)
 		f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).problem(503, "shutting_down")
 		if got := causes(); len(got) != 2 {
 			t.Errorf("routine is logged: %q", got[2:])

@@ -23,7 +23,8 @@ type Drain struct {
 // Serve answers on both listeners until ctx ends, then drains: readiness off,
 // further answers with Connection: close during d.Delay, then no new
 // connections and at most d.Timeout for what is in flight. Orders that wait for
-// a worker are refused then, so that only those under way take time. The
+// a worker are refused then, so that only those under way take time, and payments
+// whose provider does not answer in half of it are left to whoever asks again. The
 // operator's listener closes last, so that probes see the drain. Serve returns
 // nil after a clean drain, and closes both listeners in any case.
 func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain) error {
@@ -45,7 +46,7 @@ func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain)
 	defer cancel()
 	_ = open.Close() // its error says that it was closed already
 	if s.cfg.Orders != nil {
-		s.cfg.Orders.Stop()
+		s.cfg.Orders.Stop(d.Timeout / 2)
 	}
 	errs := []error{
 		s.shutdown(deadline, s.public, "public", open),
