@@ -3,6 +3,7 @@ package rediscoupons
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -168,9 +169,10 @@ func (i *Issuer) write(ctx context.Context, page []settlement) (int, error) {
 		}
 		done = append(done, s)
 	}
-	err := i.reach.try(ctx, func(ctx context.Context) error { return i.settle(ctx, done) })
-	if err != nil {
-		return len(done), err
+	for some := range slices.Chunk(done, mostTogether) {
+		if err := i.reach.try(ctx, func(ctx context.Context) error { return i.settle(ctx, some) }); err != nil {
+			return len(done), err
+		}
 	}
 	return len(done), failed
 }

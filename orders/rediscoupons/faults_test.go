@@ -162,6 +162,9 @@ func TestCodesExpireAndComeBack(t *testing.T) {
 		t.Errorf("past Redis: %+v", got)
 	}
 	lives("a claim past Redis")
+	if len(p.wanted) != 1 {
+		t.Fatalf("%d are to be read", len(p.wanted))
+	}
 	if err := p.learnOnce(t.Context(), <-p.wanted); err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,9 @@ type Issuer struct {
 	counts    counts
 	leftAfter time.Duration // [leftAfter] but for tests
 
+	issuing  together[*asking]
+	settling together[settlement]
+
 	wanted chan int64 // coupons whose claims are to be read from the database
 	asked  sync.Map   // the same, and those being read
 }
@@ -47,12 +50,14 @@ func New(client redis.UniversalClient, store orders.CouponStore, ack Ack, log *s
 	if ack != Committed && ack != Issued {
 		return nil, fmt.Errorf("rediscoupons: ack must be %s or %s, not %q", Committed, Issued, ack)
 	}
-	return &Issuer{
+	i := &Issuer{
 		client: client, store: store, ack: ack, log: log,
 		reach:     reach{log: log},
 		leftAfter: leftAfter,
 		wanted:    make(chan int64, mostWanted),
-	}, nil
+	}
+	i.issuing.call, i.settling.call = i.issueAll, i.settle
+	return i, nil
 }
 
 // Run reads the claims that Redis lacks and writes those that wait in the stream, until
@@ -125,7 +130,7 @@ func (i *Issuer) commit(ctx context.Context, r orders.ClaimRequest, got issued, 
 	}
 	// The caller may have been cut off while it waited; the answer is there all the same.
 	_ = i.reach.try(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		return i.settle(ctx, []settlement{s})
+		return i.settling.do(ctx, s)
 	})
 	// Whoever else has written it, it was made for the request that brought its code.
 	done.Created = done.Err == nil && done.Claim.Code == r.Code

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // for the scripts
 	"fmt"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -43,32 +42,55 @@ type issued struct {
 	entry string // in the stream, if it was noted now
 }
 
-// issue asks Redis for a claim. It may run twice: the second time it finds what the first
-// has noted.
-func (i *Issuer) issue(ctx context.Context, c orders.Coupon, r orders.ClaimRequest) (got issued, err error) {
-	err = i.reach.try(ctx, func(ctx context.Context) error {
-		reply, err := issueScript.Run(ctx, i.client, []string{codes(c.ID), claims},
-			r.Visitor, r.Code, c.Quantity, c.Issued, c.ID, r.Line).Slice()
-		if err != nil {
-			return fmt.Errorf("rediscoupons: giving a coupon out: %w", err)
-		}
-		return got.read(reply)
-	})
-	return got, err
+// asking is a claim on its way to Redis.
+type asking struct {
+	coupon  orders.Coupon
+	request orders.ClaimRequest
+	got     issued
 }
 
-func (g *issued) read(reply []any) error {
-	if len(reply) == 4 {
-		state, isState := reply[0].(string)
-		known, isNumber := reply[1].(int64)
-		code, isCode := reply[2].(string)
-		entry, isEntry := reply[3].(string)
+// issue asks Redis for a claim. It may run twice: the second time it finds what the first
+// has noted.
+func (i *Issuer) issue(ctx context.Context, c orders.Coupon, r orders.ClaimRequest) (issued, error) {
+	a := &asking{coupon: c, request: r}
+	err := i.reach.try(ctx, func(ctx context.Context) error { return i.issuing.do(ctx, a) })
+	if err != nil {
+		return issued{}, err
+	}
+	return a.got, nil
+}
+
+func (i *Issuer) issueAll(ctx context.Context, some []*asking) error {
+	keys, args := []string{claims}, make([]any, 0, 6*len(some))
+	for _, a := range some {
+		keys = append(keys, codes(a.coupon.ID))
+		args = append(args, a.request.Visitor, a.request.Code, a.coupon.Quantity, a.coupon.Issued, a.coupon.ID, a.request.Line)
+	}
+	replies, err := issueScript.Run(ctx, i.client, keys, args...).Slice()
+	if err == nil && len(replies) != len(some) {
+		err = fmt.Errorf("%d replies for %d claims", len(replies), len(some))
+	}
+	for k := 0; err == nil && k < len(some); k++ {
+		err = some[k].got.read(replies[k])
+	}
+	if err != nil {
+		return fmt.Errorf("rediscoupons: giving coupons out: %w", err)
+	}
+	return nil
+}
+
+func (g *issued) read(reply any) error {
+	if values, isList := reply.([]any); isList && len(values) == 4 {
+		state, isState := values[0].(string)
+		known, isNumber := values[1].(int64)
+		code, isCode := values[2].(string)
+		entry, isEntry := values[3].(string)
 		if isState && isNumber && isCode && isEntry {
 			*g = issued{state, known, code, entry}
 			return nil
 		}
 	}
-	return fmt.Errorf("rediscoupons: giving a coupon out: unexpected reply %v", reply)
+	return fmt.Errorf("unexpected reply %v", reply)
 }
 
 // settlement is what the database has answered for a claim.
@@ -79,19 +101,15 @@ type settlement struct {
 	has   string // the code in the database; empty if it refused
 }
 
-// mostSettled bounds how long one call of the script keeps Redis busy.
-const mostSettled = 500
-
-func (i *Issuer) settle(ctx context.Context, all []settlement) error {
-	for some := range slices.Chunk(all, mostSettled) {
-		keys, args := []string{claims}, []any{int(keep.Seconds())}
-		for _, s := range some {
-			keys = append(keys, codes(s.CouponID))
-			args = append(args, s.Visitor, s.has, s.entry, s.Code)
-		}
-		if err := settleScript.Run(ctx, i.client, keys, args...).Err(); err != nil {
-			return fmt.Errorf("rediscoupons: noting what the database has: %w", err)
-		}
+// settle tells Redis; it may run twice.
+func (i *Issuer) settle(ctx context.Context, some []settlement) error {
+	keys, args := []string{claims}, []any{int(keep.Seconds())}
+	for _, s := range some {
+		keys = append(keys, codes(s.CouponID))
+		args = append(args, s.Visitor, s.has, s.entry, s.Code)
+	}
+	if err := settleScript.Run(ctx, i.client, keys, args...).Err(); err != nil {
+		return fmt.Errorf("rediscoupons: noting what the database has: %w", err)
 	}
 	return nil
 }

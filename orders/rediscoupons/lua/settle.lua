@@ -4,7 +4,7 @@
 -- KEYS  1 claims, then for each claim the codes of its coupon
 -- ARGV  1 how long the codes live from now (s), then for each claim: visitor, the code
 --       that the database has for them or empty if it refused, stream entry or empty, the
---       code in that entry; at most 500 claims
+--       code in that entry; at most 100 claims
 -- Reply OK
 -- O(k) for k claims
 local function code_of(entry)
