@@ -14,6 +14,10 @@ import (
 // read itself.
 const catalogEvery = 500 * time.Millisecond
 
+// catalogAgain is how old it is before anybody's request has it read once more:
+// whoever makes numbers up must not have the database read for each.
+const catalogAgain = 100 * time.Millisecond
+
 // catalog is the products and coupons as they were when last read. A crowd that
 // browses reads this and never the database; while that is away, the last
 // reading stands.
@@ -26,6 +30,7 @@ type catalog struct {
 
 // reading is both, in id order.
 type reading struct {
+	begun    time.Time
 	products []Product
 	coupons  []Coupon
 }
@@ -64,6 +69,7 @@ func (c *catalog) refresh(ctx context.Context) error {
 	defer c.reading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
 	defer cancel()
+	begun := time.Now()
 	products, err := c.store.Products(ctx)
 	if err != nil {
 		return err
@@ -72,8 +78,16 @@ func (c *catalog) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.latest.Store(&reading{products, coupons})
+	c.latest.Store(&reading{begun, products, coupons})
 	return nil
+}
+
+// renew is refresh for somebody who misses something in the catalogue.
+func (c *catalog) renew(ctx context.Context) error {
+	if r := c.latest.Load(); r != nil && time.Since(r.begun) < catalogAgain {
+		return nil
+	}
+	return c.refresh(ctx)
 }
 
 func (c *catalog) read() (reading, error) {

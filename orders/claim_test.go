@@ -205,6 +205,9 @@ func TestTwinsOfAClaim(t *testing.T) {
 	})
 	alone("of another coupon", func(t *testing.T, f *fakeStore, s *Service, wg *sync.WaitGroup) {
 		f.do(func() { f.coupons.all = append(f.coupons.all, Coupon{ID: 2, Quantity: 1}) })
+		if err := s.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		one := askClaim(t.Context(), wg, s, visitor("a"))
 		two := askClaimOf(t.Context(), wg, s, visitor("a"), 2)
 		wg.Wait()

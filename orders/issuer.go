@@ -46,7 +46,7 @@ func (s *Service) IssuerStats() IssuerStats {
 func (s *Service) issue(ctx context.Context, r ClaimRequest, write Write) Claimed {
 	c, err := s.Coupon(r.CouponID)
 	if err != nil { // perhaps another process has just added it
-		_, err, _ = s.claiming.Do("catalogue", func() (any, error) { return nil, s.Refresh(ctx) })
+		_, err, _ = s.claiming.Do("catalogue", func() (any, error) { return nil, s.catalog.renew(ctx) })
 		if err == nil {
 			c, err = s.Coupon(r.CouponID)
 		}
