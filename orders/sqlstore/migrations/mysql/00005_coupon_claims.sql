@@ -12,8 +12,7 @@ CREATE TABLE IF NOT EXISTS coupon_claims (
     order_id   VARCHAR(36)    NULL COMMENT 'the order that uses it',
     claimed_at BIGINT         NOT NULL COMMENT 'Unix ms',
     PRIMARY KEY (coupon_id, visitor),
-    UNIQUE KEY coupon_claims_code (code),
-    KEY coupon_claims_order (order_id)
+    UNIQUE KEY coupon_claims_code (code)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
 -- +goose Down

@@ -9,7 +9,6 @@ CREATE TABLE coupon_claims (
     claimed_at INTEGER NOT NULL,
     PRIMARY KEY (coupon_id, visitor)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX coupon_claims_order ON coupon_claims (order_id);
 
 -- +goose Down
 DROP TABLE coupon_claims;
