@@ -6,7 +6,7 @@ import (
 )
 
 // All keys have the hash tag {coupon}: a script gives out and logs in one step, so both
-// are in one slot of a cluster.
+// are in one slot of a cluster. Reading the stream in pages needs Redis 6.2 or later.
 //
 //	sluice:{coupon}:<id>    HASH    visitor → the code they have, and "?" in front of it
 //	                                if only Redis has given it so far, "!" if the
