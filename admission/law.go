@@ -24,9 +24,9 @@ type Measurement struct {
 	Completed, Refused int64
 	// BusyTime is the time all workers together have been at work, or could not be
 	// though something waited: one that may not take what waits promises nothing.
-	// RepeatTime is the time at work that visitors who count already took for nothing
-	// new: somebody who repeats the same order takes a worker, but neither is another
-	// one served nor shows what one costs. The order after a claim is part of what its
+	// RepeatTime is the time at work that came to nothing, for visitors who count already
+	// or whom the database failed: somebody who repeats the same order takes a worker,
+	// but neither is another one served nor shows what one costs. The order after a claim is part of what its
 	// visitor costs.
 	BusyTime, RepeatTime time.Duration
 }

@@ -45,25 +45,25 @@ func (s *Service) Claim(ctx context.Context, b Buyer, couponID int64) (c Claim, 
 
 // claiming is a claim on its way through the pool.
 type claiming struct {
-	token   string
-	request ClaimRequest
-	tried   bool // its token has had a worker before
+	token    string
+	request  ClaimRequest
+	standing standing // once it is done
 	Claimed
 }
 
-func (c *claiming) keys() []int64      { return []int64{c.request.CouponID} }
-func (c *claiming) standing() standing { return standingOf(c.tried, c.Created) }
+func (c *claiming) keys() []int64    { return []int64{c.request.CouponID} }
+func (c *claiming) counts() standing { return c.standing }
 
 // claim has the store write a group of claims.
 func (s *Service) claim(ctx context.Context, group []unit) {
 	requests := make([]ClaimRequest, len(group))
 	for i, u := range group {
-		c := u.(*claiming)
-		c.tried = s.tried.again(c.token)
-		requests[i] = c.request
+		requests[i] = u.(*claiming).request
 	}
 	for i, claimed := range s.store.Claim(ctx, requests) {
-		group[i].(*claiming).Claimed = claimed
+		c := group[i].(*claiming)
+		c.Claimed = claimed
+		c.standing = s.tried.standing(c.token, claimed.Created, claimed.Err)
 	}
 }
 

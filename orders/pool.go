@@ -124,8 +124,8 @@ type unit interface {
 	// products of an order, since the database would make the second wait for the
 	// first. A unit without keys is done alone.
 	keys() []int64
-	// standing tells, once the work is done, how the unit counts: [standingOf].
-	standing() standing
+	// counts tells, once the work is done, how the unit counts.
+	counts() standing
 }
 
 // single is a unit that is done alone.
@@ -139,8 +139,8 @@ var singles = &work{most: 1, do: func(_ context.Context, group []unit) {
 	s.err = s.do()
 }}
 
-func (*single) keys() []int64      { return nil }
-func (*single) standing() standing { return another }
+func (*single) keys() []int64    { return nil }
+func (*single) counts() standing { return another }
 
 // submit waits for a worker until then at most and has the unit's work done. Once the
 // unit has been taken its result is awaited, whatever becomes of ctx. The errors are

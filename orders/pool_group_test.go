@@ -36,8 +36,8 @@ type sale struct {
 	context  error // of the work, when it was done
 }
 
-func (s *sale) keys() []int64    { return s.products }
-func (*sale) standing() standing { return another }
+func (s *sale) keys() []int64  { return s.products }
+func (*sale) counts() standing { return another }
 
 func newCounter(p *Pool, most int, takes time.Duration) *counter {
 	c := &counter{takes: takes, pool: p, atWork: map[int64]bool{}}

@@ -238,8 +238,8 @@ func (s *Service) fly(ctx context.Context, until time.Time, f *flight) (order Or
 
 // placing is an order on its way through the pool.
 type placing struct {
-	request Request
-	tried   bool // its token has had a worker before
+	request  Request
+	standing standing // once it is done
 	Placed
 }
 
@@ -251,18 +251,18 @@ func (p *placing) keys() []int64 {
 	return ids
 }
 
-func (p *placing) standing() standing { return standingOf(p.tried, p.Created) }
+func (p *placing) counts() standing { return p.standing }
 
 // place has the store write a group of orders.
 func (s *Service) place(ctx context.Context, group []unit) {
 	requests := make([]Request, len(group))
 	for i, u := range group {
-		p := u.(*placing)
-		p.tried = s.tried.again(p.request.Buyer.TokenID)
-		requests[i] = p.request
+		requests[i] = u.(*placing).request
 	}
 	for i, placed := range s.store.Place(ctx, requests) {
-		group[i].(*placing).Placed = placed
+		p := group[i].(*placing)
+		p.Placed = placed
+		p.standing = s.tried.standing(p.request.Buyer.TokenID, placed.Created, placed.Err)
 	}
 }
 

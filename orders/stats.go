@@ -22,10 +22,10 @@ type PoolStats struct {
 	// Refused counts those that got no worker, and those whose wait for another of
 	// the same token ended first.
 	Completed, Groups, Refused int64
-	// Repeated counts those of the completed whose token had had a worker before:
-	// they are no other visitor, and Completed less Repeated is how many visitors
-	// were served. RepeatTime is how long those of them took that made nothing new:
-	// each its part of its group's time.
+	// Repeated counts those of the completed whose token had been served before, or
+	// whom the database failed: they are no other visitor, and Completed less Repeated
+	// is how many visitors were served. RepeatTime is how long those of them took that
+	// made nothing new: each its part of its group's time.
 	// One token may repeat itself without end: whoever wants to know what visitors
 	// cost must leave that time out, but not that of an order after a claim.
 	Repeated   int64
@@ -107,11 +107,11 @@ func (r *record) done(now time.Time, g *group) {
 	r.groups++
 	for _, s := range g.members {
 		r.completed++
-		standing := s.unit.standing()
-		if standing != another {
+		counts := s.unit.counts()
+		if counts != another {
 			r.repeated++
 		}
-		if standing == repetition {
+		if counts == nothing {
 			r.repeatTime += took / time.Duration(len(g.members))
 		}
 		r.wait.add(now, g.begun.Sub(s.arrived))

@@ -49,6 +49,29 @@ func TestRepetitionsAreToldApart(t *testing.T) {
 	})
 }
 
+// Whom the database fails is not served: an outage is no capacity, and who comes again
+// after it is another visitor.
+func TestWhomTheDatabaseFailsIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = time.Second
+		f := &fakeStore{takes: work, coupons: fakeCoupons{all: []Coupon{{ID: 1, Quantity: 9}}}}
+		s, stop := running(t, f, nil)
+		served := func(want int64, idle time.Duration) {
+			t.Helper()
+			_, _, _ = s.Place(t.Context(), Request{Buyer: visitor("orders"), Cart: oneLamp})
+			_, _, _ = s.Claim(t.Context(), visitor("claims"), 1)
+			if p := s.PoolStats(); p.Completed-p.Repeated != want || p.RepeatTime != idle {
+				t.Errorf("%d of %d served, %s for nothing; want %d and %s", p.Completed-p.Repeated, p.Completed, p.RepeatTime, want, idle)
+			}
+		}
+		f.do(func() { f.away = true })
+		served(0, 2*work)
+		f.do(func() { f.away = false })
+		served(2, 2*work)
+		stop()
+	})
+}
+
 func TestTriedIsBounded(t *testing.T) {
 	var tried tried
 	for i := range 3 * mostTried {

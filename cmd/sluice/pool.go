@@ -18,8 +18,8 @@ func orderPool(service *orders.Service, first float64, waitTarget time.Duration)
 	}
 }
 
-// measurement is in visitors, who may bring several units of work each, and counts the
-// workers as busy that may not take what waits.
+// measurement is in visitors served, who may bring several units of work each, and counts
+// the workers as busy that may not take what waits.
 func measurement(s orders.PoolStats) admission.Measurement {
 	return admission.Measurement{
 		At: s.At, Workers: s.Workers, Busy: s.Busy, Running: s.Running, Backlog: s.Backlog, BacklogLimit: s.BacklogLimit,
