@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // catalogEvery leaves half of the second that a reading may be old for the
@@ -26,6 +28,8 @@ type catalog struct {
 	log     *slog.Logger
 	reading sync.Mutex // one reader at a time, so that an older reading never replaces a newer
 	latest  atomic.Pointer[reading]
+
+	renewing singleflight.Group
 }
 
 // reading is both, in id order.
@@ -82,10 +86,22 @@ func (c *catalog) refresh(ctx context.Context) error {
 	return nil
 }
 
-// renew is refresh for somebody who misses something in the catalogue.
+// renew returns once the catalogue is of now or later, for somebody who misses something
+// in it. Those who miss something at the same time share a reading, and wait for it.
 func (c *catalog) renew(ctx context.Context) error {
-	if r := c.latest.Load(); r != nil && time.Since(r.begun) < catalogAgain {
-		return nil
+	for now := time.Now(); ; {
+		if r := c.latest.Load(); r != nil && !r.begun.Before(now) {
+			return nil
+		}
+		if _, err, _ := c.renewing.Do("", func() (any, error) { return nil, c.renewOnce(ctx) }); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *catalog) renewOnce(ctx context.Context) error {
+	if r := c.latest.Load(); r != nil {
+		time.Sleep(catalogAgain - time.Since(r.begun))
 	}
 	return c.refresh(ctx)
 }

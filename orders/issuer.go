@@ -46,8 +46,7 @@ func (s *Service) IssuerStats() IssuerStats {
 func (s *Service) issue(ctx context.Context, r ClaimRequest, write Write) Claimed {
 	c, err := s.Coupon(r.CouponID)
 	if err != nil { // perhaps another process has just added it
-		_, err, _ = s.claiming.Do("catalogue", func() (any, error) { return nil, s.catalog.renew(ctx) })
-		if err == nil {
+		if err = s.catalog.renew(ctx); err == nil {
 			c, err = s.Coupon(r.CouponID)
 		}
 	}
