@@ -16,7 +16,8 @@ import (
 type PoolOptions struct {
 	// Workers is how many groups of units of work run at the same time.
 	Workers int
-	// Backlog is how many submissions may wait for a worker. 0: none waits.
+	// Backlog is how many submissions may wait for a worker. 0: none waits, so nothing
+	// goes together, and whoever wants what somebody is at work with is refused.
 	Backlog int
 	// Deadline is how long a submission waits for a worker at most. It does
 	// not bound the work itself.
