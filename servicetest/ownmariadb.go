@@ -33,8 +33,7 @@ func OwnMariaDB(t testing.TB) *MariaDB {
 	if err != nil {
 		missing(t, "mariadb-install-db (a MariaDB of the test's own)", err)
 	}
-	// Not t.TempDir: the path of a socket has 107 bytes at most.
-	dir, err := os.MkdirTemp("", "sluice-db-")
+	dir, err := os.MkdirTemp("", "sluice-db-") //nolint:usetesting // the path of a socket has 107 bytes at most, and a test's name may be long
 	if err != nil {
 		t.Fatal(err)
 	}
