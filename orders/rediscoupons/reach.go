@@ -67,7 +67,7 @@ func (r *reach) note(err error) {
 	case err != nil:
 		if r.since.IsZero() {
 			r.since = now
-			r.log.Warn("Redis gives no coupons out; the database does", "error", err)
+			r.log.Warn("Redis does not answer; it gives no coupons out", "error", err)
 		}
 		r.retry = now.Add(pause)
 	case !r.since.IsZero():
