@@ -118,7 +118,7 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 	s.read(m)
 	rate, used := s.measured(m), utilisation(last, m)
 	switch {
-	case float64(m.Backlog) > stock(rate, set.WaitTarget, m.BacklogLimit)/4:
+	case float64(m.Backlog) > stock(rate, m.Workers, set.WaitTarget, m.BacklogLimit)/4:
 		s.Capacity, s.Reason = max(rate, leastCapacity), ReasonMeasured
 	case used >= saturated:
 		s.Capacity, s.Reason = max(s.grown(m, rate, headroom, step), leastCapacity), ReasonGrowing
@@ -133,10 +133,16 @@ func Next(s LawState, m Measurement, set LawSettings) LawState {
 
 // stock is how many orders should wait for a worker at a capacity: half of what
 // may, so that workers never run out of orders and waits stay within the target on
-// both sides of it. Fewer for a slow pool, where chance weighs more, was tried: it
-// kept the longest waits shorter and left workers idle.
-func stock(capacity float64, waitTarget time.Duration, limit int) float64 {
-	orders := capacity * max(0, waitTarget.Seconds()) / 2
+// both sides of it. Where an order takes longer than the target it is less, by the root
+// of how many times as long: such a pool finishes its orders in lumps, for which those
+// that come in between wait in any case. With all of it half of them waited longer than
+// the target; with less, in proportion, a tenth of the workers' time was lost.
+func stock(capacity float64, workers int, waitTarget time.Duration, limit int) float64 {
+	target := max(0, waitTarget.Seconds())
+	orders := capacity * target / 2
+	if takes := float64(workers) / capacity; takes > target {
+		orders *= math.Sqrt(target / takes)
+	}
 	if limit > 0 {
 		orders = min(orders, float64(limit)/2)
 	}

@@ -152,18 +152,22 @@ func TestNextAlwaysFindsARate(t *testing.T) {
 func TestStock(t *testing.T) {
 	for _, c := range []struct {
 		capacity float64
+		workers  int
 		target   time.Duration
 		limit    int
 		want     float64
 	}{
-		{100, 500 * time.Millisecond, 1000, 25},
-		{100, 500 * time.Millisecond, 0, 25},
-		{10_000, 500 * time.Millisecond, 1000, 500}, // half of what may wait
-		{1, 500 * time.Millisecond, 1000, 0.25},
-		{100, -time.Second, 1000, 0},
+		{100, 10, 500 * time.Millisecond, 1000, 25},
+		{100, 10, 500 * time.Millisecond, 0, 25},
+		{10_000, 10, 500 * time.Millisecond, 1000, 500}, // half of what may wait
+		{20, 10, 500 * time.Millisecond, 1000, 5},       // an order takes as long as the target
+		{5, 10, 500 * time.Millisecond, 1000, 0.625},    // four times as long
+		{0, 10, 500 * time.Millisecond, 1000, 0},
+		{100, 10, -time.Second, 1000, 0},
+		{100, 0, 0, 1000, 0},
 	} {
-		if got := stock(c.capacity, c.target, c.limit); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%g/s, %s, at most %d: %g, want %g", c.capacity, c.target, c.limit, got, c.want)
+		if got := stock(c.capacity, c.workers, c.target, c.limit); !(math.Abs(got-c.want) < 1e-9) {
+			t.Errorf("%g/s of %d workers, %s, at most %d: %g, want %g", c.capacity, c.workers, c.target, c.limit, got, c.want)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func ShareOut(reports []Report, lines map[string]LineState) Rates {
 		}
 		out.Capacity += r.Orders.Capacity
 		out.InPipe += float64(max(0, r.Orders.Backlog) + max(0, r.Orders.Returning))
-		waiting += stock(r.Orders.Capacity, r.Orders.WaitTarget, r.Orders.BacklogLimit)
+		waiting += stock(r.Orders.Capacity, r.Orders.Workers, r.Orders.WaitTarget, r.Orders.BacklogLimit)
 	}
 	shares := claims(lines)
 	for _, c := range shares {

@@ -149,6 +149,7 @@ func (q *pool) round() {
 			Capacity:     q.state.Capacity,
 			Reason:       q.state.Reason,
 			WaitTarget:   time.Duration(waitTarget * 1e9),
+			Workers:      q.spec.Workers,
 			Backlog:      len(q.waiting),
 			Returning:    q.state.Returning,
 			BacklogLimit: q.spec.Backlog,

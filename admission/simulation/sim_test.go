@@ -177,7 +177,8 @@ func TestTheDocumentIsUpToDate(t *testing.T) {
 		}
 	}
 	pictures, err := filepath.Glob(filepath.Join(docs, "img", "*.svg"))
-	if err != nil || len(pictures) != len(files)-1 {
-		t.Errorf("%d pictures of %d scenarios, %v", len(pictures), len(files)-1, err)
+	made := len(files) // one of them is the document, and `make bench-coupons` makes one more
+	if err != nil || len(pictures) != made {
+		t.Errorf("%d pictures where %d are made, %v", len(pictures), made, err)
 	}
 }
