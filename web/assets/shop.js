@@ -12,6 +12,7 @@ const headings = {
   declined: ['shop.declined', 'shop.declinedLead'],
   cancelled: ['shop.cancelled', 'shop.cancelledLead'],
 };
+const unpaid = ['pending', 'declined'];
 let busy = false;
 
 say();
@@ -72,12 +73,12 @@ function card(p) {
 function couponCard(c) {
   const el = make('article', '', 'panel coupon');
   const facts = make('div');
-  const held = coupon.get()?.id === c.coupon_id;
+  const held = coupon.get()?.id === c.coupon_id && coupon.get();
   const left = c.remaining > 0 ? t('shop.stock', { n: number(c.remaining) }) : t('shop.couponGone');
   facts.append(make('h2', c.name), make('p', `${t('shop.couponOff', { amount: money(c.discount) })} · ${left}`, 'soft small'));
   el.append(facts);
   if (held) {
-    el.append(make('span', t('shop.couponHeld'), 'chip'));
+    el.append(make('span', t(held.used ? 'shop.couponUsed' : 'shop.couponHeld'), 'chip'));
   } else {
     const claim = make('button', t('shop.claim'));
     claim.disabled = busy || c.remaining === 0;
@@ -91,6 +92,8 @@ function couponCard(c) {
 // start asks for what is wanted with the turn at hand, or gets in line for one.
 async function start(want) {
   if (busy) return;
+  // Only this page can still have it paid: nothing but its buyer's word ends that.
+  if ([...unpaid, 'payment_unknown'].includes(receipt.get()?.order.state)) return showReceipt(t('shop.first'));
   receipt.clear();
   wanted.set(want);
   const held = liveTurn();
@@ -136,20 +139,20 @@ async function order() {
   const { product } = wanted.get();
   const body = { items: [{ product_id: product, quantity: 1 }] };
   const held = coupon.get();
-  if (held && (!held.line || held.line === line)) body.coupon_code = held.code;
+  if (held && !held.used && (!held.line || held.line === line)) body.coupon_code = held.code;
   await sleep(Math.max(0, usableAt - Date.now()));
   const { status, body: answer } = await settled('POST', '/orders', token, body);
   if (status !== 401) wanted.clear();
   if (status === 200 || status === 201) {
     turn.clear();
-    if (body.coupon_code) coupon.clear();
+    if (body.coupon_code) coupon.set({ ...held, used: true });
     receipt.set({ order: answer, token });
     showReceipt();
   } else if (status === 401 || answer.code === 'token_spent') {
     turn.clear();
     notice(t('shop.turnOver'), answer.detail, again(line));
   } else if (answer.code === 'coupon_spent' || answer.code === 'coupon_invalid') {
-    coupon.clear();
+    coupon.set({ ...held, used: true });
     notice(t('shop.couponSpent'));
   } else {
     notice(answer.code === 'sold_out' ? t('shop.soldOutDetail') : t('shop.failed'), answer.code === 'sold_out' ? '' : answer.detail);
@@ -262,14 +265,14 @@ function showReceipt(lead) {
     pairs.append(pair);
   }
   const actions = [];
-  if (o.state === 'pending' || o.state === 'declined') {
+  if (unpaid.includes(o.state)) {
     const button = make('button', t('shop.pay', { amount: money(o.total) }), 'primary');
     button.addEventListener('click', pay);
     actions.push(button);
   }
-  const close = make('button', t('shop.close'));
+  const close = make('button', t(unpaid.includes(o.state) ? 'shop.giveUp' : 'shop.close'));
   close.addEventListener('click', () => {
-    receipt.clear();
+    if (o.state !== 'payment_unknown') receipt.clear();
     $('notice').hidden = true;
   });
   const [title, usual] = headings[o.state];
