@@ -132,7 +132,7 @@ func newCouponStage(t testing.TB, quantity int) *couponStage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	client, err := redisqueue.Dial(servicetest.OwnRedis(t))
+	client, err := redisqueue.Dial(servicetest.OwnRedis(t).URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,9 @@ type Config struct {
 	// born with; it may name the default line too.
 	Lines     map[string]*FirstSettings
 	Admission Admission
+	Identity  Identity
+	Limits    Limits
+	CORS      CORS
 	Orders    Orders
 	Coupons   Coupons
 	Payments  Payments
@@ -102,16 +105,77 @@ type FirstSettings struct {
 	PollBudget        *float64   // polls/s of this line and instance
 	OpensAt, ClosesAt *time.Time // in whole milliseconds
 	Message           *string
-	Mode              *string // normal, passthrough
+	Mode              *string // normal, passthrough, block, bypass
 	Paused, SoldOut   *bool
 	RateOverride      *float64 // admissions/s
 }
 
-// Admission is how the rate is found.
+// Admission is how the rate is found, what an admission is signed with, and what
+// becomes of it without the line's store.
 type Admission struct {
 	// Margin scales the first guess of the rate: below 1 leaves the database
 	// air to breathe.
 	Margin float64
+	// OnRedisFailure is what visitors meet while the line's store is away: OnFailureBlock,
+	// nobody is let in, or OnFailureBypass, they are let in without a line at what was
+	// last measured.
+	OnRedisFailure string
+	// Algorithms of admission tokens: the first signs, all are accepted. AlgorithmHS256,
+	// or AlgorithmEdDSA, whose public keys are at /.well-known/jwks.json for others to
+	// verify with.
+	Algorithms []string
+}
+
+// What becomes of visitors while the line's store is away.
+const (
+	OnFailureBlock  = "block"
+	OnFailureBypass = "bypass"
+)
+
+// Algorithms of admission tokens.
+const (
+	AlgorithmHS256 = "HS256"
+	AlgorithmEdDSA = "EdDSA"
+)
+
+// Identity is how a visitor is told from another.
+type Identity struct {
+	// Mode is IdentityAnonymous, IdentityHeader or IdentityJWT.
+	Mode string
+	// TrustedProxies are the addresses of the proxies in front, as CIDR or single
+	// addresses: what they say in X-User-Id and X-Forwarded-For is believed.
+	TrustedProxies []string
+	// Key is a file with the key that verifies the shop's login tokens: a public key in
+	// PEM, or the secret of HS256. JWKS is a file or http(s):// address with a set of
+	// keys. With IdentityJWT one of the two.
+	Key, JWKS string
+	// Issuer and Audience, where set, are what a login token must be of.
+	Issuer, Audience string
+}
+
+// Modes of identity.
+const (
+	IdentityAnonymous = "anonymous" // the ticket alone says who one is
+	IdentityHeader    = "header"    // a trusted proxy says it in X-User-Id
+	IdentityJWT       = "jwt"       // the shop's login token says it in Authorization
+)
+
+// Limits are what one visitor may do.
+type Limits struct {
+	// PollFactor is how often a ticket may poll within the interval that it was told;
+	// 0 is no bound.
+	PollFactor int
+	// EnterPerAddress is how many may enter per minute from one address; 0 is no bound.
+	EnterPerAddress int
+	// ProofOfWork is how many leading zero bits the hash must have that a newcomer's
+	// browser has to find before it may enter; 0 asks for none.
+	ProofOfWork int
+}
+
+// CORS is who else's pages may call the public API.
+type CORS struct {
+	// Origins are those of other sites, such as https://www.example.com.
+	Origins []string
 }
 
 // Orders is the order side.
@@ -182,7 +246,9 @@ func Default() Config {
 			RecoveryHold: 15 * time.Second,
 			PollBudget:   10_000,
 		},
-		Admission: Admission{Margin: 0.7},
+		Admission: Admission{Margin: 0.7, OnRedisFailure: OnFailureBlock, Algorithms: []string{AlgorithmHS256}},
+		Identity:  Identity{Mode: IdentityAnonymous},
+		Limits:    Limits{PollFactor: 20},
 		Orders: Orders{
 			Workers:     10,
 			Backlog:     1000,

@@ -72,6 +72,22 @@ func keys(c *Config) []key {
 		lineList(linesKey, &c.Lines),
 
 		number("admission.margin", &c.Admission.Margin, 0.01, 1),
+		text("admission.on_redis_failure", &c.Admission.OnRedisFailure, oneOf(OnFailureBlock, OnFailureBypass)),
+		list("admission.algorithms", &c.Admission.Algorithms, oneOf(AlgorithmHS256, AlgorithmEdDSA)),
+
+		text("identity.mode", &c.Identity.Mode, oneOf(IdentityAnonymous, IdentityHeader, IdentityJWT)),
+		list("identity.trusted_proxies", &c.Identity.TrustedProxies, network),
+		text("identity.key", &c.Identity.Key, anything),
+		text("identity.jwks", &c.Identity.JWKS, keySet),
+		text("identity.issuer", &c.Identity.Issuer, anything),
+		text("identity.audience", &c.Identity.Audience, anything),
+
+		whole("limits.poll_factor", &c.Limits.PollFactor, 0, 1_000_000),
+		whole("limits.enter_per_address", &c.Limits.EnterPerAddress, 0, 1_000_000),
+		// Each bit doubles the work: 24 keep a phone busy for a minute.
+		whole("limits.proof_of_work", &c.Limits.ProofOfWork, 0, 24),
+
+		list("cors.origins", &c.CORS.Origins, origin),
 
 		whole("orders.workers", &c.Orders.Workers, 1, 10_000),
 		whole("orders.backlog", &c.Orders.Backlog, 1, 1_000_000),

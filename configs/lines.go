@@ -26,7 +26,7 @@ func lineKeys(id string, s *FirstSettings) []key {
 		optional(&s.OpensAt, func(p *time.Time) key { return moment(at("opens_at"), p) }),
 		optional(&s.ClosesAt, func(p *time.Time) key { return moment(at("closes_at"), p) }),
 		optional(&s.Message, func(p *string) key { return text(at("message"), p, message) }),
-		optional(&s.Mode, func(p *string) key { return text(at("mode"), p, oneOf("normal", "passthrough")) }),
+		optional(&s.Mode, func(p *string) key { return text(at("mode"), p, oneOf("normal", "passthrough", "block", "bypass")) }),
 		optional(&s.Paused, func(p *bool) key { return truth(at("paused"), p) }),
 		optional(&s.SoldOut, func(p *bool) key { return truth(at("sold_out"), p) }),
 		optional(&s.RateOverride, func(p *float64) key { return number(at("rate_override"), p, 0, maxRate) }),

@@ -75,6 +75,53 @@ func hostName(s string) error {
 	return nil
 }
 
+func anything(string) error { return nil }
+
+// network is a range of addresses, or one.
+func network(s string) error {
+	if _, err := ParseNetwork(s); err != nil {
+		return errors.New("must be addresses or ranges of them, such as 10.0.0.0/8, 192.0.2.7 or fd00::/8")
+	}
+	return nil
+}
+
+// ParseNetwork reads a range of addresses; a single address is the range of itself.
+func ParseNetwork(s string) (netip.Prefix, error) {
+	if !strings.Contains(s, "/") {
+		addr, err := netip.ParseAddr(s)
+		if err != nil || addr.Zone() != "" {
+			return netip.Prefix{}, errors.New("configs: no address")
+		}
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, errors.New("configs: no range of addresses")
+	}
+	return prefix.Masked(), nil
+}
+
+// keySet is a file, or an address of the web. Empty is none.
+func keySet(s string) error {
+	if !strings.Contains(s, "://") {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("must be a file, or begin with http:// or https:// and name a host")
+	}
+	return nil
+}
+
+// origin is what a browser puts into the header of that name.
+func origin(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || s != u.Scheme+"://"+u.Host || s != strings.ToLower(s) {
+		return errors.New("must be origins, such as https://www.example.com, in lower case and without a path")
+	}
+	return nil
+}
+
 // redisURL checks the shape; cmd has the client that knows the rest check it
 // too. Whether it can be reached shows at start. Empty is none.
 func redisURL(s string) error {
@@ -179,6 +226,11 @@ func (c Config) crossed(already Mistakes) Mistakes {
 		"must be set when coupons.mode is redis", "redis", "coupons.mode")
 	must(c.Coupons.Ack != AckIssued || c.Coupons.Mode == CouponsRedis,
 		"must be redis when coupons.ack is issued: nothing else issues them", "coupons.mode", "coupons.ack")
+	must(len(c.Admission.Algorithms) > 0, "must name at least one: the first signs", "admission.algorithms")
+	must(c.Identity.Mode != IdentityHeader || len(c.Identity.TrustedProxies) > 0,
+		"must be set when identity.mode is header: nobody else is believed", "identity.trusted_proxies", "identity.mode")
+	must(c.Identity.Mode != IdentityJWT || (c.Identity.Key == "") != (c.Identity.JWKS == ""),
+		"must be set when identity.mode is jwt, or identity.jwks instead of it, and not both", "identity.key", "identity.jwks", "identity.mode")
 	provider, err := url.Parse(string(c.Payments.Provider))
 	must(c.Payments.Token == "" || err != nil || provider.User == nil,
 		"must not be set when payments.provider names a user: one of the two", "payments.token", "payments.provider")

@@ -159,6 +159,17 @@ type Line interface {
 	// Whoever spends has arrived.
 	Spend(ctx context.Context, used []Completion) error
 
+	// Record notes admissions that were given without the line, in [ModeBypass] or while
+	// its store was away: each takes its visitor out of the order and counts as let in, and
+	// ends when it runs out, or at once if it has. One whose ticket has an admission or
+	// has ended already changes nothing; another ticket of its visitor maps to it. The head
+	// does not move by it, and its [Record] says Bypassed.
+	Record(ctx context.Context, given []Admission) error
+
+	// Adopt takes in settings that an operator changed while the store was away. A later
+	// revision than the store's is put back into it with the next call that reaches it.
+	Adopt(s Settings)
+
 	// Snapshot reads the line's figures and settings.
 	Snapshot(ctx context.Context) (Snapshot, error)
 
@@ -201,7 +212,8 @@ type Standing struct {
 	Ticket Ticket
 	// Created is true when Enter made a new place.
 	Created bool
-	// Position is 1 for the visitor who is next, while waiting.
+	// Position is 1 for the visitor who is next, while waiting; 0 while nobody knows it,
+	// because the line's store is away.
 	Position int64
 	// Length is how many wait in the line, while waiting or scheduled.
 	Length int64
@@ -250,6 +262,8 @@ type Record struct {
 	// Outcome is Scheduled, Waiting, Admitted, or how the ticket ended; empty for a
 	// ticket of the draw whose end is forgotten.
 	Outcome State
+	// Bypassed is true of one that was let in without the line ([Line.Record]).
+	Bypassed bool
 }
 
 // Batch is the outcome of one Admit.
@@ -283,6 +297,8 @@ const (
 	LimitedByNoOneWaits  LimitedBy = "no_one_waiting"
 	LimitedByPassthrough LimitedBy = "passthrough"
 	LimitedBySchedule    LimitedBy = "schedule" // not open yet, or closed
+	LimitedByBlock       LimitedBy = "block"
+	LimitedByBypass      LimitedBy = "bypass"
 )
 
 // Completion names the admission that an order was made with.

@@ -16,7 +16,17 @@ type Mode string
 const (
 	ModeNormal      Mode = "normal"      // wait, then be admitted at the rate
 	ModePassthrough Mode = "passthrough" // no waiting, still tokens
+	ModeBlock       Mode = "block"       // nobody is let in, or told where they stand
+	ModeBypass      Mode = "bypass"      // let in by each instance at its part of the rate, without the line
 )
+
+// Bypassed reports whether the line itself lets nobody in: visitors meet what stands
+// in front of it.
+func (m Mode) Bypassed() bool { return m == ModeBlock || m == ModeBypass }
+
+func (m Mode) valid() bool {
+	return m == ModeNormal || m == ModePassthrough || m.Bypassed()
+}
 
 // MaxMessage bounds an operator's message, in bytes.
 const MaxMessage = 1000
@@ -150,8 +160,8 @@ func (p Patch) Validate() error {
 	if p.Message != nil && (len(*p.Message) > MaxMessage || !utf8.ValidString(*p.Message)) {
 		errs = append(errs, fmt.Errorf("message must be UTF-8 of at most %d bytes", MaxMessage))
 	}
-	if p.Mode != nil && *p.Mode != ModeNormal && *p.Mode != ModePassthrough {
-		errs = append(errs, fmt.Errorf("mode must be %q or %q", ModeNormal, ModePassthrough))
+	if p.Mode != nil && !p.Mode.valid() {
+		errs = append(errs, fmt.Errorf("mode must be %q, %q, %q or %q", ModeNormal, ModePassthrough, ModeBlock, ModeBypass))
 	}
 	if p.RateOverride != nil && *p.RateOverride != nil {
 		if r := **p.RateOverride; ValidRate(r) != nil || r > MaxRate {

@@ -8,6 +8,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +87,20 @@ func (m *MariaDB) Start() {
 		}
 	}
 	m.t.Fatalf("the test's own MariaDB does not answer: %v", last)
+}
+
+// Freeze stops the server without anybody noticing but by its silence; Thaw lets it go
+// on.
+func (m *MariaDB) Freeze() { m.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (m *MariaDB) Thaw() { m.signal(syscall.SIGCONT) }
+
+func (m *MariaDB) signal(s syscall.Signal) {
+	m.t.Helper()
+	if err := m.process.Process.Signal(s); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 // Stop kills the server, as a power cut does, unless it has stopped.

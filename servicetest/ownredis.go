@@ -6,44 +6,102 @@ import (
 	"net"
 	osexec "os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// OwnRedis starts a Redis of the test's own, for what a shared one must not
-// suffer, such as losing everything, and returns its redis:// URL. It keeps nothing
-// on disk and ends with the test.
-func OwnRedis(t testing.TB) string {
+// RedisServer is a server of a test's own, which may be killed, frozen, emptied and started
+// again. It keeps nothing on disk: after a Stop it is empty.
+type RedisServer struct {
+	// URL of it: redis://…
+	URL string
+
+	t       testing.TB
+	address string
+	dir     string
+	args    []string
+	process *osexec.Cmd
+}
+
+// OwnRedis starts one, for what a shared one must not suffer. more are further
+// arguments of redis-server. It ends with the test.
+func OwnRedis(t testing.TB, more ...string) *RedisServer {
 	t.Helper()
-	binary, err := osexec.LookPath("redis-server")
-	if err != nil {
+	if _, err := osexec.LookPath("redis-server"); err != nil {
 		missing(t, "redis-server (a Redis of the test's own)", err)
 	}
+	r := &RedisServer{t: t, dir: t.TempDir(), args: more}
+	t.Cleanup(r.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var last error
 	for ctx.Err() == nil { // the port may be taken by another in between
-		address := freeAddress(t)
-		_, port, _ := net.SplitHostPort(address)
-		server := osexec.CommandContext(context.Background(), binary,
-			"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", t.TempDir())
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
+		r.address = freeAddress(t)
+		if last = r.start(ctx); last == nil {
+			r.URL = "redis://" + r.address
+			return r
 		}
-		stop := func() {
-			_ = server.Process.Kill()
-			_ = server.Wait()
-		}
-		if last = answers(ctx, address, server.Process.Pid); last == nil {
-			t.Cleanup(stop)
-			return "redis://" + address
-		}
-		stop()
+		r.Stop()
 	}
 	t.Fatalf("the test's own Redis does not answer: %v", last)
-	return ""
+	return nil
+}
+
+func (r *RedisServer) start(ctx context.Context) error {
+	r.t.Helper()
+	_, port, _ := net.SplitHostPort(r.address)
+	args := append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", r.dir,
+	}, r.args...)
+	r.process = osexec.CommandContext(context.WithoutCancel(ctx), "redis-server", args...)
+	if err := r.process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	return answers(ctx, r.address, r.process.Process.Pid)
+}
+
+// Start starts it again, empty, at the same address.
+func (r *RedisServer) Start() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.start(ctx); err != nil {
+		r.t.Fatalf("the test's own Redis does not answer: %v", err)
+	}
+}
+
+// Stop kills it, as a power cut does, unless it has stopped.
+func (r *RedisServer) Stop() {
+	if r.process == nil {
+		return
+	}
+	_ = r.process.Process.Kill()
+	_ = r.process.Wait() // it was killed: that is its error
+	r.process = nil
+}
+
+// Freeze stops it without anybody noticing but by its silence: connections stay open,
+// and are taken, and nothing is answered.
+func (r *RedisServer) Freeze() { r.signal(syscall.SIGSTOP) }
+
+// Thaw lets it go on.
+func (r *RedisServer) Thaw() { r.signal(syscall.SIGCONT) }
+
+func (r *RedisServer) signal(s syscall.Signal) {
+	r.t.Helper()
+	if err := r.process.Process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Client is a new connection of the test's own to it, closed with the test.
+func (r *RedisServer) Client() *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: r.address})
+	r.t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 func freeAddress(t testing.TB) string {

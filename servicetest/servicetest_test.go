@@ -41,7 +41,7 @@ func TestMissingServerIsNoted(t *testing.T) {
 
 func TestOwnRedisIsEmptyAndOfTheTest(t *testing.T) {
 	t.Parallel()
-	one, other := OwnRedis(t), OwnRedis(t)
+	one, other := OwnRedis(t).URL, OwnRedis(t).URL
 	if one == other {
 		t.Errorf("both are %s", one)
 	}

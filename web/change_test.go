@@ -65,7 +65,7 @@ func TestPatchesRefused(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
 		for body, details := range map[string][]string{
 			"": {"object"}, "{": {"well-formed"}, `{"wait":1}`: {`"/wait" is not known`}, `{"paused":"yes"}`: {`"/paused" must be true or false`},
-			`{"paused":1}`: {"true or false"}, `{"message":1}`: {"a string"}, `{"mode":"block"}`: {"mode must be"}, `{"mode":1}`: {"a string"},
+			`{"paused":1}`: {"true or false"}, `{"message":1}`: {"a string"}, `{"mode":"quick"}`: {"mode must be"}, `{"mode":1}`: {"a string"},
 			`{"rate_override":-1}`: {"between 0"}, `{"rate_override":"1"}`: {"a number"}, `{"rate_override":1e999}`: {"a number"},
 			`{"max_active":-1,"max_length":-1}`: {"max_active must not be negative; max_length"}, `{"max_active":1.5}`: {"a whole number"},
 			`{"paused":true,"paused":false}`: {"twice"}, `{"paused":true} x`: {"well-formed"},

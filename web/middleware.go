@@ -113,7 +113,7 @@ func (s *Server) logRequest(c *fiber.Ctx, route string, status int, took time.Du
 		slog.Int("status", status),
 		slog.Int("bytes", len(c.Response().Body())),
 		slog.Float64("took_ms", float64(took.Microseconds())/1000),
-		slog.String("remote", c.Context().RemoteAddr().String()),
+		slog.String("remote", s.client(c).String()),
 		slog.String("request_id", string(c.Response().Header.Peek(headerRequestID))),
 	)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -139,6 +140,8 @@ type Config struct {
 	// FollowupTTL is how long after its expiry a token still reads, repeats and pays
 	// the order it made.
 	FollowupTTL time.Duration
+	// TrustedProxies are the proxies in front: what they say of a visitor is believed.
+	TrustedProxies []netip.Prefix
 	// AdminListen is the operator listener's configured address: a Host header
 	// that names it is trusted.
 	AdminListen string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"time"
@@ -173,6 +174,7 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 		Orders:         service,
 		PollBudget:     lines.pollBudget,
 		FollowupTTL:    a.cfg.Orders.FollowupTTL,
+		TrustedProxies: networks(a.cfg.Identity.TrustedProxies),
 		AdminListen:    a.cfg.Admin.Listen,
 		AdminToken:     string(a.cfg.Admin.Token),
 		AdminHosts:     a.cfg.Admin.Hosts,
@@ -184,6 +186,17 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 	}
 	a.server, err = web.New(cfg)
 	return err
+}
+
+// networks are those of a configuration that has been checked.
+func networks(texts []string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		if p, err := configs.ParseNetwork(text); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 func (a *app) onClose(name string, fn func() error) {

@@ -13,7 +13,7 @@ import (
 func TestDrainWithdrawsTheCapacity(t *testing.T) {
 	t.Parallel()
 	environ := []string{
-		"SLUICE_REDIS=" + servicetest.OwnRedis(t), "SLUICE_DATABASE=" + servicetest.MySQL(t),
+		"SLUICE_REDIS=" + servicetest.OwnRedis(t).URL, "SLUICE_DATABASE=" + servicetest.MySQL(t),
 		"SLUICE_SECRET=" + strings.Repeat("shared-secret-", 3),
 	}
 	stays, goes := serveEmbedded(t, environ...), serveEmbedded(t, append(environ, "SLUICE_DRAIN_DELAY=3s")...)

@@ -56,7 +56,7 @@ func newRushOn(t *testing.T, database string, environ ...string) *rush {
 	t.Helper()
 	address := freeAddress(t)
 	r := &rush{T: t, address: address, db: openSQL(t, database), environ: append([]string{
-		"SLUICE_REDIS=" + servicetest.OwnRedis(t), "SLUICE_DATABASE=" + database,
+		"SLUICE_REDIS=" + servicetest.OwnRedis(t).URL, "SLUICE_DATABASE=" + database,
 		"SLUICE_SECRET=a-secret-of-the-test-of-32-bytes-or-more", "SLUICE_LISTEN=" + address,
 	}, environ...)}
 	r.start()

@@ -164,7 +164,7 @@ func wireTime(t testing.TB, field any) time.Time {
 // settings and the directory are as they were.
 func TestRedisLosesEverything(t *testing.T) {
 	t.Parallel()
-	url := servicetest.OwnRedis(t)
+	url := servicetest.OwnRedis(t).URL
 	environ := []string{
 		"SLUICE_REDIS=" + url, "SLUICE_DATABASE=" + servicetest.MySQL(t), "SLUICE_SECRET=" + strings.Repeat("shared-secret-", 3),
 		"SLUICE_LINE_RECOVERY_HOLD=2s",

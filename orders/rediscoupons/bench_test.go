@@ -23,7 +23,7 @@ func BenchmarkClaim(b *testing.B) {
 }
 
 func benchmarkClaim(b *testing.B, way string, quantity int64) {
-	h := &house{redis: servicetest.OwnRedis(b), ack: Committed}
+	h := &house{redis: servicetest.OwnRedis(b).URL, ack: Committed}
 	if way == string(Issued) {
 		h.ack = Issued
 	}

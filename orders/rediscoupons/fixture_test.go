@@ -44,7 +44,7 @@ func onEach(t *testing.T, run func(t *testing.T, fresh func(testing.TB) *house))
 			t.Run(name+"/"+string(ack), func(t *testing.T) {
 				t.Parallel()
 				run(t, func(t testing.TB) *house {
-					h := &house{redis: servicetest.OwnRedis(t), database: fresh(t), ack: ack}
+					h := &house{redis: servicetest.OwnRedis(t).URL, database: fresh(t), ack: ack}
 					h.database.Workers, h.database.Log = orders.DefaultOptions().Workers, discard
 					h.store = h.open(t)
 					return h

@@ -146,7 +146,7 @@ func TestRedisDies(t *testing.T) {
 		} else if _, _, err := a.Claim(t.Context(), orders.Buyer{TokenID: "t", Visitor: "v"}, coupon); !errors.Is(err, orders.ErrDatabase) {
 			t.Errorf("without the Redis that promises: %v", err)
 		}
-		another := servicetest.OwnRedis(t)
+		another := servicetest.OwnRedis(t).URL
 		a.wire.mend(another)
 		b.wire.mend(another)
 		rush.Wait()

@@ -24,7 +24,7 @@ import (
 // database would: nobody is refused what they have, and no coupon is lost.
 func TestAnswersAsTheDatabaseWould(t *testing.T) {
 	var wire wire
-	client := wire.dial(t, servicetest.OwnRedis(t))
+	client := wire.dial(t, servicetest.OwnRedis(t).URL)
 	for name, acks := range map[string][]Ack{
 		"committed": {Committed, Committed}, "issued": {Issued, Issued}, "both": {Committed, Issued},
 	} {

@@ -34,7 +34,7 @@ type process struct {
 // onShelf is a process on a Redis of its own, which knows the coupon.
 func onShelf(t *testing.T, quantity int64, ack Ack) (*process, *shelf) {
 	t.Helper()
-	p := newProcess(t, new(wire).dial(t, servicetest.OwnRedis(t)), newShelf(quantity), ack)
+	p := newProcess(t, new(wire).dial(t, servicetest.OwnRedis(t).URL), newShelf(quantity), ack)
 	if err := p.learnOnce(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}

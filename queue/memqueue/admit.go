@@ -83,6 +83,8 @@ func (l *Line) standstill(now int64) queue.LimitedBy {
 		return queue.LimitedByPaused
 	case now < l.holdUntil:
 		return queue.LimitedByRecovering
+	case l.settings.Mode.Bypassed():
+		return queue.LimitedBy(l.settings.Mode)
 	}
 	return ""
 }

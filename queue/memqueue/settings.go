@@ -28,6 +28,21 @@ func (l *Line) Snapshot(context.Context) (queue.Snapshot, error) {
 	return s, nil
 }
 
+// Adopt implements [queue.Line].
+func (l *Line) Adopt(s queue.Settings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.Revision > l.settings.Revision {
+		l.listenAnew(l.now())
+		l.settings = s
+	}
+}
+
+// Record implements [queue.Line].
+func (l *Line) Record(context.Context, []queue.Admission) error {
+	return fmt.Errorf("%w: recording is not written yet", queue.ErrUnavailable)
+}
+
 // Configure implements [queue.Line].
 func (l *Line) Configure(_ context.Context, p queue.Patch) (queue.Settings, error) {
 	l.mu.Lock()

@@ -24,7 +24,7 @@ const ownLine = "default"
 // emptied is a Redis of the test's own and what empties it.
 func emptied(t *testing.T) (client redis.UniversalClient, flush func()) {
 	t.Helper()
-	client, err := redisqueue.Dial(servicetest.OwnRedis(t))
+	client, err := redisqueue.Dial(servicetest.OwnRedis(t).URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -293,6 +293,14 @@ func (l *Line) Spend(ctx context.Context, used []queue.Completion) error {
 	})
 }
 
+// Adopt implements [queue.Line].
+func (l *Line) Adopt(s queue.Settings) { l.remember(func(k *memory) { k.learn(s) }) }
+
+// Record implements [queue.Line].
+func (l *Line) Record(context.Context, []queue.Admission) error {
+	return fmt.Errorf("%w: recording is not written yet", queue.ErrUnavailable)
+}
+
 // Admit implements [queue.Line].
 func (l *Line) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
 	if err := queue.ValidRate(rate); err != nil {

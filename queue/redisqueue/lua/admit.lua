@@ -78,6 +78,8 @@ elseif line[3] == '1' then
   stop = 'paused'
 elseif now_ms < (tonumber(line[10] or '') or 0) then
   stop = 'recovering'
+elseif line[4] == 'block' or line[4] == 'bypass' then
+  stop = line[4]
 end
 if stop then
   n, limited_by, dropped = 0, stop, 0

@@ -1,0 +1,44 @@
+package web
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// remote is the address that a request came from: a visitor's, or the last proxy's.
+func remote(c *fiber.Ctx) netip.Addr {
+	if tcp, ok := c.Context().RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+// trusts reports whether what a request from addr says of its visitor is believed.
+func (s *Server) trusts(addr netip.Addr) bool {
+	return slices.ContainsFunc(s.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// client is the visitor's own address: the one that sent the request, or, where that is
+// a trusted proxy, the last of X-Forwarded-For that is none. What stands before it a
+// visitor may have made up.
+func (s *Server) client(c *fiber.Ctx) netip.Addr {
+	addr := remote(c)
+	if !s.trusts(addr) {
+		return addr
+	}
+	hops := strings.Split(c.Get(fiber.HeaderXForwardedFor), ",")
+	for _, hop := range slices.Backward(hops) {
+		said, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			return addr
+		}
+		if addr = said.Unmap(); !s.trusts(addr) {
+			return addr
+		}
+	}
+	return addr
+}
