@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench lint fmt cover prove bench-coupons bench-orders \
+.PHONY: help run build test bench lint fmt cover prove chaos bench-coupons bench-orders \
 	pictures k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
 
 help: ## list the targets
@@ -44,6 +44,17 @@ PROOF ?=
 
 prove: ## the promises at full size, on a real Redis and MariaDB: half an hour on an idle machine
 	$(GO) test -tags prove -count=1 -timeout 60m -run '^TestProve$(PROOF)' -v ./cmd/sluice
+
+# Another course of things, an hour of them: make chaos SEED=7 DURATION=1h VISITORS=20000
+SEED             ?= 1
+DURATION         ?= 150s
+VISITORS         ?= 2000
+ON_REDIS_FAILURE ?=
+REPORT           ?= chaos.md
+
+chaos: ## two instances, Redis and MariaDB are killed, frozen and restarted under a crowd, by the SEED; writes chaos.md
+	SEED='$(SEED)' DURATION='$(DURATION)' VISITORS='$(VISITORS)' ON_REDIS_FAILURE='$(ON_REDIS_FAILURE)' REPORT='$(abspath $(REPORT))' \
+		$(GO) test -tags prove -count=1 -timeout 0 -run '^TestChaos$$' ./cmd/sluice
 
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)

@@ -26,9 +26,10 @@ func (c *crowded) enter(int, string) (answer, error) {
 	a.Ticket = newFake().jwt(`{"iss":"sluice","line":"default","epoch":0,"sub":"%016d","jti":"%016d","place":%d,"iat":1767323045,"exp":1767366245,"x":"%080d"}`, n, n, n, 0)
 	return a, nil
 }
-func (c *crowded) position(int, string) (answer, error)   { return c.answer(200), nil }
-func (c *crowded) leave(int, string) (answer, error)      { return answer{Status: 204}, nil }
-func (c *crowded) order(int, string, int) (answer, error) { return answer{Status: 503}, nil }
+func (c *crowded) position(int, string) (answer, error)           { return c.answer(200), nil }
+func (c *crowded) leave(int, string) (answer, error)              { return answer{Status: 204}, nil }
+func (c *crowded) claim(int, string) (answer, error)              { return answer{Status: 503}, nil }
+func (c *crowded) order(int, string, int, string) (answer, error) { return answer{Status: 503}, nil }
 
 // BenchmarkWaitingVisitors tells what a visitor who waits costs.
 func BenchmarkWaitingVisitors(b *testing.B) {
@@ -65,7 +66,7 @@ func BenchmarkRequests(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := newClient([]*url.URL{u}, "default", 1, 200, time.Second, false)
+	c := newClient([]*url.URL{u}, "default", 0, 1, 200, time.Second, false)
 	b.Cleanup(c.close)
 	rec := newRecorder()
 	e := newEngine(calm(), c, rec)

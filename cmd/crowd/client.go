@@ -38,6 +38,7 @@ type answer struct {
 	UsableIn   int64   `json:"usable_in_ms"`
 	ExpiresIn  int64   `json:"expires_in_ms"`
 	OrderID    string  `json:"order_id"`
+	Coupon     string  `json:"-"` // the code of one that was claimed
 	Retry      int64   `json:"retry_after_ms"`
 }
 
@@ -47,7 +48,8 @@ type api interface {
 	enter(target int, ticket string) (answer, error)
 	position(target int, ticket string) (answer, error)
 	leave(target int, ticket string) (answer, error)
-	order(target int, token string, quantity int) (answer, error)
+	claim(target int, token string) (answer, error)
+	order(target int, token string, quantity int, coupon string) (answer, error)
 }
 
 // client speaks HTTP to the instances of the service over keep-alive
@@ -57,14 +59,15 @@ type client struct {
 	bases   []string
 	query   string
 	product int64
+	coupon  int64
 }
 
 // maxBody bounds an answer: one with a token and a ticket has about 1 KiB.
 const maxBody = 64 << 10
 
-func newClient(targets []*url.URL, line string, product int64, connections int, timeout time.Duration, remote bool) *client {
+func newClient(targets []*url.URL, line string, product, coupon int64, connections int, timeout time.Duration, remote bool) *client {
 	dial := dialer(timeout, remote)
-	c := &client{query: "?line=" + url.QueryEscape(line), product: product}
+	c := &client{query: "?line=" + url.QueryEscape(line), product: product, coupon: coupon}
 	for _, u := range targets {
 		c.bases = append(c.bases, strings.TrimSuffix(u.String(), "/"))
 		c.hosts = append(c.hosts, &fasthttp.HostClient{
@@ -103,8 +106,21 @@ func (c *client) leave(target int, ticket string) (answer, error) {
 	return c.do(target, fasthttp.MethodPost, "/queue/leave", c.query, "X-Queue-Ticket", ticket, "")
 }
 
-func (c *client) order(target int, token string, quantity int) (answer, error) {
-	body := fmt.Sprintf(`{"items":[{"product_id":%d,"quantity":%d}]}`, c.product, quantity)
+// claim asks for the coupon. In an answer of success "code" is what was claimed, and
+// not what is wrong.
+func (c *client) claim(target int, token string) (answer, error) {
+	a, err := c.do(target, fasthttp.MethodPost, fmt.Sprintf("/coupons/%d/claim", c.coupon), "", "Authorization", "Bearer "+token, "")
+	if a.Status < 300 {
+		a.Coupon, a.Code = a.Code, ""
+	}
+	return a, err
+}
+
+func (c *client) order(target int, token string, quantity int, coupon string) (answer, error) {
+	body := fmt.Sprintf(`{"items":[{"product_id":%d,"quantity":%d}],"coupon_code":%q}`, c.product, quantity, coupon)
+	if coupon == "" {
+		body = fmt.Sprintf(`{"items":[{"product_id":%d,"quantity":%d}]}`, c.product, quantity)
+	}
 	return c.do(target, fasthttp.MethodPost, "/orders", "", "Authorization", "Bearer "+token, body)
 }
 

@@ -29,6 +29,9 @@ func TestClientSpeaksTheContract(t *testing.T) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.WriteString(w, `{"type":"about:blank","status":503,"code":"overloaded","retry_after_ms":1250}`)
+		case "/coupons/3/claim":
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"coupon_id":3,"code":"c-1","remaining":4}`)
 		default:
 			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, `{"state":"admitted","ticket":"a.b.c","token":"d.e.f","usable_in_ms":840,"expires_in_ms":180000}`)
@@ -39,7 +42,7 @@ func TestClientSpeaksTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient([]*url.URL{u}, "side", 7, 2, time.Second, false)
+	c := newClient([]*url.URL{u}, "side", 7, 3, 2, time.Second, false)
 	t.Cleanup(c.close)
 
 	if a, err := c.enter(0, ""); err != nil || a.Status != 201 || a.Ticket != "a.b.c" || a.Token != "d.e.f" || a.UsableIn != 840 || a.ExpiresIn != 180_000 {
@@ -56,14 +59,20 @@ func TestClientSpeaksTheContract(t *testing.T) {
 		t.Errorf("%+v %v", a, err)
 	}
 	// The body is more exact than the header.
-	if a, err := c.order(0, "tok", 3); err != nil || a.Status != 503 || a.Code != "overloaded" || a.RetryAfter != 1250*time.Millisecond {
+	if a, err := c.order(0, "tok", 3, ""); err != nil || a.Status != 503 || a.Code != "overloaded" || a.RetryAfter != 1250*time.Millisecond {
 		t.Errorf("%+v %v", a, err)
 	}
+	if a, err := c.claim(0, "tok"); err != nil || a.Status != 201 || a.Coupon != "c-1" || a.Code != "" {
+		t.Errorf("%+v %v", a, err)
+	}
+	_, _ = c.order(0, "tok", 1, "c-1")
 	want := []string{
 		"POST /queue/enter?line=side ticket= auth= type= ",
 		"GET /queue/position?line=side ticket=t1 auth= type= ",
 		"POST /queue/leave?line=side ticket=t2 auth= type= ",
 		`POST /orders ticket= auth=Bearer tok type=application/json {"items":[{"product_id":7,"quantity":3}]}`,
+		"POST /coupons/3/claim ticket= auth=Bearer tok type= ",
+		`POST /orders ticket= auth=Bearer tok type=application/json {"items":[{"product_id":7,"quantity":1}],"coupon_code":"c-1"}`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s", strings.Join(got, "\n"))
@@ -154,12 +163,12 @@ func TestDialsThisMachineAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient([]*url.URL{elsewhere}, "default", 1, 1, time.Second, false)
+	c := newClient([]*url.URL{elsewhere}, "default", 1, 0, 1, time.Second, false)
 	defer c.close()
 	if _, err := c.enter(0, ""); err == nil || !strings.Contains(err.Error(), "--allow-remote") {
 		t.Errorf("a visitor: %v", err)
 	}
-	o := newObserver(elsewhere, nil, "", "default", false)
+	o := newObserver([]*url.URL{elsewhere}, nil, "", "default", false)
 	defer o.close()
 	if _, err := o.status(t.Context()); err == nil || !strings.Contains(err.Error(), "--allow-remote") {
 		t.Errorf("the observer: %v", err)

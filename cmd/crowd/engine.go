@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,11 +14,16 @@ type settings struct {
 	Visitors    int
 	Connections int
 	Targets     int
-	Arrival     arrival
-	Over        time.Duration
-	Habits      habits
-	Seed        uint64
-	Quantity    int
+	// Roam is the share of requests that go to an instance at random instead of the
+	// visitor's own, as a balancer without sessions sends them.
+	Roam     float64
+	Arrival  arrival
+	Over     time.Duration
+	Habits   habits
+	Seed     uint64
+	Quantity int
+	// Coupon is claimed before the order, and used by it; 0 is none.
+	Coupon int64
 	// RetryOverloaded tries an order again that was told "overloaded".
 	RetryOverloaded bool
 	// SharedTokens and Replays are how many tricks are tried.
@@ -42,6 +48,9 @@ type visitor struct {
 	back     bool // the next poll is a return
 	again    bool // has entered a second time
 	failures uint8
+	bypassed bool // has been told no position since the last one
+	returns  bool // was not heard of, and is again; the answer has not said where
+	claimed  bool // has a coupon, or was told that there is none
 
 	first, position int64         // of the positions told
 	due             time.Duration // when the next action is to be done
@@ -236,18 +245,20 @@ func (e *engine) act(v *visitor) (due time.Duration, more bool) {
 	}
 }
 
-// call makes one request and notes how it went. Somebody without an answer tries
-// another instance the next time.
+// call makes one request and notes how it went. Somebody without an answer, or with
+// one that says the instance cannot, tries another the next time.
 func (e *engine) call(ep endpoint, v *visitor, do func(target int) (answer, error)) (a answer, sent, received time.Duration, ok bool) {
+	if e.cfg.Roam > 0 && rand.Float64() < e.cfg.Roam {
+		v.target = uint8(rand.IntN(e.cfg.Targets))
+	}
 	sent = e.now()
 	a, err := do(int(v.target))
 	received = e.now()
 	e.rec.request(ep, received-sent, a, err)
-	if err == nil {
-		return a, sent, received, true
+	if err != nil || a.Status >= http.StatusInternalServerError {
+		v.target = uint8((int(v.target) + 1) % e.cfg.Targets)
 	}
-	v.target = uint8((int(v.target) + 1) % e.cfg.Targets)
-	return a, sent, received, false
+	return a, sent, received, err == nil
 }
 
 // after is when to try again what the service could not do: as it said, a little

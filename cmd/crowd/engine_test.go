@@ -173,7 +173,7 @@ func TestVisitorsMoveFromAnInstanceThatIsGone(t *testing.T) {
 func TestRetryAfterIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.busy = func(now time.Duration) bool { return now > 2*time.Second && now < 4*time.Second }
+		f.busy = func(_ int, now time.Duration) bool { return now > 2*time.Second && now < 4*time.Second }
 		h, rec := drive(t, calm(), f)
 		wantRight(t, h)
 		if n := outcomes(h); n[ordered] != 400 {
@@ -204,7 +204,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 func TestWhoeverIsNotToRetryIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.busy = func(now time.Duration) bool { return now > 6*time.Second && now < 10*time.Second }
+		f.busy = func(_ int, now time.Duration) bool { return now > 6*time.Second && now < 10*time.Second }
 		s := calm()
 		s.RetryOverloaded = false
 		h, _ := drive(t, s, f)
@@ -220,7 +220,7 @@ func TestATokenThatCannotBeUsedIsSeen(t *testing.T) {
 		f.ttl = 5 * time.Second
 		s := calm()
 		s.Habits.Think = 0
-		f.busy = func(now time.Duration) bool { return now > 4*time.Second && now < 30*time.Second }
+		f.busy = func(_ int, now time.Duration) bool { return now > 4*time.Second && now < 30*time.Second }
 		h, _ := drive(t, s, f)
 		if n, v := outcomes(h), judge(h)[ruleLost]; n[unserved] == 0 || v.Right || v.Wrong != n[unserved] {
 			t.Errorf("%v %+v", n, v)
@@ -301,6 +301,121 @@ func TestARunEnds(t *testing.T) {
 			t.Errorf("took %s", took)
 		}
 	})
+}
+
+func TestVisitorsMoveFromAnInstanceThatCannot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.busy = func(target int, now time.Duration) bool { return target == 1 && now > 3*time.Second }
+		s := calm()
+		s.Targets, s.Duration = 2, 10*time.Minute
+		h, rec := drive(t, s, f)
+		wantRight(t, h)
+		if n := outcomes(h); n[ordered] != 400 {
+			t.Errorf("%v", n)
+		}
+		met := rec.moment(1)
+		if sum := met.Queue.Unavailable + met.Orders.Unavailable; sum == 0 || sum > 200 || met.Queue.Unanswered != 0 || met.Errors != sum {
+			t.Errorf("%+v", met)
+		}
+	})
+}
+
+func TestSomeRoamOverTheInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.silent = func(target int, now time.Duration) bool { return target == 1 && now > 3*time.Second }
+		s := calm()
+		s.Targets, s.Roam = 2, 0.5
+		h, rec := drive(t, s, f)
+		if n := outcomes(h); n[ordered] != 400 {
+			t.Errorf("%v", n)
+		}
+		// Whoever does not roam meets it once; these come by again and again.
+		met := rec.moment(1)
+		if sum := met.Queue.Unanswered + met.Orders.Unanswered; sum < 300 || met.Orders.Unanswered == 0 || met.Queue.Unavailable != 0 {
+			t.Errorf("%+v", met)
+		}
+	})
+}
+
+func TestCouponsAreClaimedAndUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.coupons = 150
+		f.silent = func(_ int, now time.Duration) bool { return now > 5*time.Second && now < 6*time.Second }
+		s := calm()
+		s.Coupon = 1
+		h, _ := drive(t, s, f)
+		wantRight(t, h)
+		codes := map[string]bool{}
+		for _, s := range h.stays {
+			if s.coupon != "" {
+				codes[s.coupon] = true
+			}
+		}
+		if n := outcomes(h); n[ordered] != 400 || len(codes) != 150 || f.coupons != 0 {
+			t.Errorf("%v, %d coupons", n, len(codes))
+		}
+	})
+}
+
+// Without a line there is no order to be judged, but before and after there is.
+func TestNoLineForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := calm()
+		s.Visitors, s.Over = 1500, 2*time.Second
+		f := newFake()
+		f.chaos = func(now time.Duration) bool { return now > 10*time.Second && now < 14*time.Second }
+		h, _ := drive(t, s, f)
+		wantRight(t, h)
+		if n := outcomes(h); n[ordered] != 1500 || len(h.bypasses) != 1 {
+			t.Errorf("%v %v", n, h.bypasses)
+		}
+		h.bypasses = nil
+		if v := judge(h)[ruleOrder]; v.Right {
+			t.Errorf("nothing to be seen: %+v", v)
+		}
+	})
+}
+
+// Growths before and after are judged.
+func TestPositionsThatGrowOnceTheLineIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := calm()
+		s.Visitors, s.Over = 1500, 2*time.Second
+		f := newFake()
+		f.broken = "growing"
+		f.chaos = func(now time.Duration) bool { return now < 6*time.Second }
+		h, _ := drive(t, s, f)
+		if v := judge(h)[rulePositions]; v.Right || v.Excused != 0 {
+			t.Errorf("%+v", v)
+		}
+		f = newFake()
+		f.broken = "lower"
+		f.chaos = func(now time.Duration) bool { return now > 6*time.Second && now < 10*time.Second }
+		h, _ = drive(t, s, f)
+		if v := judge(h)[rulePositions]; !v.Right || v.Excused == 0 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// Somebody let in tells one loss from the next, however soon it follows.
+func TestLossesAreToldApart(t *testing.T) {
+	r := newRecorder()
+	r.letIn(t0 + 9_000)
+	r.degraded(t0+10_000, 10*time.Second)
+	r.degraded(t0+14_000, 14*time.Second)
+	r.letIn(t0 + 15_000)
+	r.degraded(t0+15_500, 15500*time.Millisecond) // of the same one, late
+	r.letIn(t0 + 19_000)
+	r.degraded(t0+20_000, 20*time.Second)
+	r.degraded(t0+21_000, 21*time.Second)
+	got := r.history().losses
+	if len(got) != 2 || got[1] != (loss{20 * time.Second, 21 * time.Second, t0 + 20_000}) {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestLossIsNoted(t *testing.T) {

@@ -19,7 +19,8 @@ type fake struct {
 	opens  time.Time
 	broken string
 	silent func(target int, now time.Duration) bool // gives no answer
-	busy   func(now time.Duration) bool             // answers 503
+	busy   func(target int, now time.Duration) bool // answers 503
+	chaos  func(now time.Duration) bool             // keeps no line
 	takes  func(now time.Duration) time.Duration    // for each request
 
 	mu             sync.Mutex
@@ -28,6 +29,7 @@ type fake struct {
 	places         map[string]*place // by ticket
 	tokens         map[string]*place
 	n, orders      int
+	coupons        int
 	flying, flown  int // requests at a time, and the most
 	perTarget      map[int]int
 	early, refused int // polls and orders before they were due
@@ -39,7 +41,7 @@ type place struct {
 	state             string
 	admitted          time.Time
 	notBefore         time.Time // of the next poll
-	order             string
+	order, coupon     string
 	quantity          int
 	offset            int64 // added to the position, by a broken fake
 }
@@ -67,7 +69,7 @@ func (f *fake) begin(target int) (end func(), refusal *answer, err error) {
 	if f.silent != nil && f.silent(target, now) {
 		return end, nil, errNoAnswer
 	}
-	if f.busy != nil && f.busy(now) {
+	if f.busy != nil && f.busy(target, now) {
 		return end, &answer{Status: 503, Code: "overloaded", RetryAfter: 3 * time.Second}, nil
 	}
 	if !time.Now().Before(f.opens) {
@@ -83,7 +85,7 @@ func (f *fake) begin(target int) (end func(), refusal *answer, err error) {
 func (f *fake) admit(n int) {
 	for range min(n, len(f.line)) {
 		i := 0
-		if f.broken == "unfair" {
+		if f.broken == "unfair" || f.chaos != nil && f.chaos(time.Since(f.start)) {
 			i = len(f.line) - 1
 		}
 		p := f.line[i]
@@ -139,6 +141,13 @@ func (f *fake) stand(p *place, status int) answer {
 			p.offset += 1000
 		}
 		a.Position = int64(slices.Index(f.line, p)) + 1 + p.offset
+		if f.chaos != nil && f.chaos(time.Since(f.start)) {
+			a.Position = 0
+			if f.broken == "lower" {
+				p.offset = 1000
+			}
+			break
+		}
 		wait := a.Position * 1000 / int64(max(1, f.rate))
 		a.Estimate, a.Range = &wait, []int64{wait / 2, wait * 2}
 	}
@@ -176,7 +185,8 @@ func (f *fake) leave(target int, ticket string) (answer, error) {
 	return answer{Status: 204}, nil
 }
 
-func (f *fake) order(target int, token string, quantity int) (answer, error) {
+// claim gives the coupons out until there is none.
+func (f *fake) claim(target int, token string) (answer, error) {
 	end, refusal, err := f.begin(target)
 	defer end()
 	if err != nil || refusal != nil {
@@ -186,6 +196,28 @@ func (f *fake) order(target int, token string, quantity int) (answer, error) {
 	switch {
 	case p == nil:
 		return answer{Status: 401, Code: "token_invalid"}, nil
+	case p.coupon != "":
+		return answer{Status: 200, Coupon: p.coupon}, nil
+	case f.coupons == 0:
+		return answer{Status: 409, Code: "sold_out"}, nil
+	}
+	f.coupons--
+	p.coupon = "code-" + p.id
+	return answer{Status: 201, Coupon: p.coupon}, nil
+}
+
+func (f *fake) order(target int, token string, quantity int, coupon string) (answer, error) {
+	end, refusal, err := f.begin(target)
+	defer end()
+	if err != nil || refusal != nil {
+		return deref(refusal), err
+	}
+	p := f.tokens[token]
+	switch {
+	case p == nil:
+		return answer{Status: 401, Code: "token_invalid"}, nil
+	case coupon != p.coupon && p.order == "":
+		return answer{Status: 409, Code: "coupon_invalid"}, nil
 	case time.Since(p.admitted) < f.usable:
 		f.refused++
 		return answer{Status: 425, Code: "token_too_early"}, nil

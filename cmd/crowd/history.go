@@ -38,11 +38,14 @@ type stay struct {
 	// at all: from then on nothing is promised about the order.
 	late bool
 	// unheard is set when polls were made as told, but the service refused them
-	// for longer than that: it could not know that somebody was there.
-	unheard bool
-	early   bool // entered before the opening
-	id      string
-	place   int64 // 0 while it is not known, as that of an early ticket
+	// for longer than that: it could not know that somebody was there. silent is the
+	// server's time of the last answer "waiting" before the first such time,
+	// heardAgain that of the first answer after the last.
+	unheard            bool
+	silent, heardAgain int64
+	early              bool // entered before the opening
+	id                 string
+	place              int64 // 0 while it is not known, as that of an early ticket
 	// waited is the server's time of the last answer "waiting" that came while
 	// the visitor polled as told.
 	waited int64
@@ -53,6 +56,7 @@ type stay struct {
 	estimatedAt             int64
 	estimate, low, high     int32
 	order                   string
+	coupon                  string // the code that was claimed
 	otherOrder, otherTicket string // a second, different one: evidence
 }
 
@@ -64,6 +68,7 @@ type growth struct {
 	from, to int64
 	sent     time.Duration // when the earlier poll was sent, from the start
 	received time.Duration // when the later answer came
+	bypassed bool          // the line was not kept in between
 }
 
 // comeback is a poll after an absence: its visitor may have been taken out of
@@ -95,6 +100,7 @@ type trick struct {
 	Same bool
 	// Unanswered is an attempt that the service did not decide: no answer, or 503.
 	Unanswered bool
+	At         time.Duration // from the start
 }
 
 // The tricks.
@@ -110,6 +116,9 @@ type loss struct {
 	from, to time.Duration // from the start
 	server   int64         // the server's time of the first such answer
 }
+
+// span is a time of the service's, in Unix milliseconds.
+type span struct{ from, to int64 }
 
 // sample is what an operator saw of the line.
 type sample struct {
@@ -137,6 +146,7 @@ type history struct {
 	denials   []denial
 	tricks    []trick
 	losses    []loss
+	bypasses  []span // when the line was not kept
 	samples   []sample
 	audit     []record
 	// wanted is what was asked for, so that a check which found nothing to judge

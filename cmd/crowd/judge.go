@@ -48,6 +48,7 @@ func (v verdict) done(must bool) verdict {
 // judge says whether the service kept what it promises. It is a pure function of
 // what was seen.
 func judge(h history) []verdict {
+	h.bypasses = append(slices.Clone(h.bypasses), bypassesSeen(h.samples)...)
 	return []verdict{judgeOrder(h), judgeLost(h), judgeTwice(h), judgeBatch(h), judgePositions(h), judgeTricks(h)}
 }
 
@@ -81,73 +82,6 @@ func (h history) admissions() []entry {
 	}
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place)) })
 	return all
-}
-
-// waitedSlack is how far the service's clock in an answer may be from the clock
-// that admissions are recorded with, in ms.
-const waitedSlack = 1000
-
-// judgeOrder: among those who keep polling as told, admission order is place
-// order. Somebody is passed over when a larger place was let in by an earlier
-// batch. Before and after a loss are judged apart: who was let in and had not
-// heard of it yet is let in once more. The service's records have to name the
-// place that the ticket says, or that the published seed gives.
-func judgeOrder(h history) verdict {
-	v := verdict{Rule: "place order kept", Evidence: []string{}}
-	all := h.admissions()
-	segment := func(at int64) int {
-		return sort.Search(len(h.losses), func(i int) bool { return h.losses[i].server > at })
-	}
-	// ahead[i] is the admission with the largest place among all[:i+1] of its segment.
-	ahead := make([]int, len(all))
-	for i := range all {
-		ahead[i] = i
-		if i > 0 && segment(all[i-1].at) == segment(all[i].at) && all[ahead[i-1]].place > all[i].place {
-			ahead[i] = ahead[i-1]
-		}
-	}
-	recorded := make(map[string]int64, len(h.audit))
-	for _, r := range h.audit {
-		recorded[r.ID] = r.Place
-	}
-	unheard, late := 0, 0
-	for _, s := range h.stays {
-		until := s.waited - waitedSlack
-		if !s.late && s.admitted != 0 {
-			until = s.admitted
-		}
-		if s.late {
-			late++
-		}
-		switch r := recorded[s.id]; {
-		case s.place == 0 && s.admitted != 0:
-			v.wrong("%s was admitted without a place that can be known: %s", who(s.visitor, s.id), h.draw)
-		case s.place != 0 && r != 0 && r != s.place:
-			v.wrong("%s is recorded at place %d instead of %d", who(s.visitor, s.id), r, s.place)
-		}
-		if s.place == 0 || until <= 0 {
-			continue
-		}
-		v.Judged++
-		i := sort.Search(len(all), func(i int) bool { return all[i].at >= until }) - 1
-		if i < 0 || segment(all[i].at) != segment(until) || all[ahead[i]].place <= s.place {
-			continue
-		}
-		passer := all[ahead[i]]
-		if s.unheard {
-			v.Excused++
-			unheard++
-			continue
-		}
-		v.wrong("%s (place %d) waited at %s, after %s (place %d) was admitted at %s",
-			who(s.visitor, s.id), s.place, clock(until), who(passer.visitor, passer.id), passer.place, clock(passer.at))
-	}
-	if len(all) == 0 {
-		v.Judged = 0
-	}
-	v.Note = fmt.Sprintf("%d admissions; %d stays judged only until they stopped polling as told; "+
-		"%d passed over while the service refused their polls; %d losses", len(all), late, unheard, len(h.losses))
-	return v.done(true)
 }
 
 // judgeLost: whoever keeps polling ends up admitted or is told an end, a genuine
@@ -264,10 +198,13 @@ func judgeBatch(h history) verdict {
 // rate is the highest rate seen between two times; it is not known while nobody
 // has to wait, nor without a sample.
 func (h history) rate(from, to int64) (highest float64, known bool) {
+	if within(h.bypasses, from, to) {
+		return 0, false
+	}
 	i := sort.Search(len(h.samples), func(i int) bool { return h.samples[i].At >= from })
 	for ; i < len(h.samples) && h.samples[i].At <= to; i++ {
 		s := h.samples[i]
-		if s.LimitedBy == "passthrough" || s.Mode == "passthrough" || s.Mode == "bypass" {
+		if s.LimitedBy == "passthrough" || s.Mode == "passthrough" {
 			return 0, false
 		}
 		highest, known = max(highest, s.Rate), true
@@ -287,6 +224,10 @@ func judgePositions(h history) verdict {
 	slices.SortFunc(back, func(a, b comeback) int { return cmp.Compare(a.received, b.received) })
 	afterLoss := 0
 	for _, g := range h.growths {
+		if g.bypassed {
+			v.Excused++
+			continue
+		}
 		if slices.ContainsFunc(h.losses, func(l loss) bool {
 			return g.received >= l.from-lossSlack && g.sent <= l.to+lossSlack+h.longest
 		}) {
@@ -312,7 +253,7 @@ func judgePositions(h history) verdict {
 	return v.done(true)
 }
 
-// judgeTricks: what has ended gives nothing twice.
+// judgeTricks: what has ended gives nothing twice, but what a loss made forgotten.
 func judgeTricks(h history) verdict {
 	v := verdict{Rule: "replays refused", Evidence: []string{}}
 	for _, t := range h.tricks {
@@ -320,11 +261,23 @@ func judgeTricks(h history) verdict {
 			continue
 		}
 		v.Judged++
-		if !t.right() {
+		switch {
+		case t.right():
+		case t.forgotten(h.losses):
+			v.Excused++
+		default:
 			v.wrong("%s by visitor %d: answered %d %s %s, the same: %t", t.Kind, t.Visitor, t.Status, t.Code, t.State, t.Same)
 		}
 	}
 	return v.done(h.wantedTricks > 0)
+}
+
+// forgotten is whether the store may have lost that the ticket has ended: it waits
+// again then, and cannot buy.
+func (t trick) forgotten(losses []loss) bool {
+	return (t.Kind == trickPoll || t.Kind == trickEnter) && t.Same && slices.ContainsFunc(losses, func(l loss) bool {
+		return t.At >= l.from-lossSlack && t.At <= l.to+lossSlack
+	})
 }
 
 // right is whether the service answered a trick as it must. An order reaches the

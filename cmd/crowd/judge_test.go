@@ -91,6 +91,32 @@ func TestJudge(t *testing.T) {
 		{"passed over while polls were refused", ruleOrder, 0, 1, func(h *history) {
 			h.stays[3].admitted, h.stays[3].unheard = t0+14_500, true
 		}},
+		{"passed over before polls were refused", ruleOrder, 1, 0, func(h *history) {
+			h.stays[3].admitted, h.stays[3].unheard, h.stays[3].silent, h.stays[3].heardAgain = t0+14_500, true, t0+13_100, t0+14_400
+		}},
+		{"passed over after it was heard again", ruleOrder, 1, 0, func(h *history) {
+			h.stays[3].admitted, h.stays[3].unheard, h.stays[3].silent, h.stays[3].heardAgain = t0+14_500, true, t0+10_500, t0+12_500
+		}},
+		{"passed over and soon let in after it was heard again", ruleOrder, 0, 1, func(h *history) {
+			h.stays[3].admitted, h.stays[3].unheard, h.stays[3].silent, h.stays[3].heardAgain = t0+14_500, true, t0+10_500, t0+13_500
+		}},
+		{"let in while no line was kept", none, 0, 0, func(h *history) {
+			h.stays[3].admitted, h.stays[3].waited = t0+50_000, t0+10_000
+			h.audit[3].Admitted = t0 + 50_000
+			h.bypasses = []span{{t0 + 48_000, t0 + 52_000}}
+		}},
+		{"others let in while no line was kept", none, 0, 0, func(h *history) {
+			h.audit = append(h.audit, record{ID: "x", Place: (t0 + 100) * 1000, Admitted: t0 + 1_000})
+			h.bypasses = []span{{t0, t0 + 1_000}}
+		}},
+		{"the operator saw that no line was kept", none, 0, 0, func(h *history) {
+			h.audit = append(h.audit, record{ID: "x", Place: (t0 + 100) * 1000, Admitted: t0 + 1_000})
+			h.samples[1].Mode = "bypass"
+		}},
+		{"passed over long after no line was kept", ruleOrder, 1, 0, func(h *history) {
+			h.stays[3].admitted = t0 + 14_500
+			h.bypasses = []span{{t0, t0 + 1_000}}
+		}},
 		{"admitted once more after a loss", none, 0, 0, func(h *history) {
 			loseAt(h, t0+12_500)
 			h.stays[3].admitted = t0 + 12_800 // the first time, t0+11_000, was lost with the store
@@ -168,6 +194,13 @@ func TestJudge(t *testing.T) {
 			h.samples = append(h.samples, sample{At: t0 + 90_000, Rate: 2})
 			h.stays = append(h.stays, stay{visitor: 11, id: "l", outcome: idle, place: (t0 + 50_000) * 1000, admitted: t0 + 90_000})
 		}},
+		{"no bound while no line is kept", none, 0, 0, func(h *history) {
+			for i := range h.stays[:10] {
+				h.stays[i].admitted, h.audit[i].Admitted = t0+10_000, t0+10_000
+			}
+			h.bypasses = []span{{t0 + 10_000, t0 + 10_000}}
+			h.stays = append(h.stays, stay{visitor: 11, id: "l", outcome: idle, place: (t0 + 50_000) * 1000, admitted: t0 + 19_000})
+		}},
 		{"an operator who showed nothing", ruleBatch, 0, 0, func(h *history) { h.samples = nil }},
 
 		{"a position grew", rulePositions, 1, 0, func(h *history) { h.growths = []growth{grown} }},
@@ -195,6 +228,10 @@ func TestJudge(t *testing.T) {
 			h.growths = []growth{grown}
 			h.losses = []loss{{from: 60 * time.Second, to: 65 * time.Second, server: t0 + 60_000}}
 		}},
+		{"while no line was kept", none, 0, 1, func(h *history) {
+			h.growths = []growth{grown}
+			h.growths[0].bypassed = true
+		}},
 		{"long after a lost line was rebuilt", rulePositions, 1, 0, func(h *history) {
 			h.growths = []growth{grown}
 			h.losses = []loss{{from: 30 * time.Second, to: 40 * time.Second, server: t0 + 30_000}}
@@ -204,6 +241,14 @@ func TestJudge(t *testing.T) {
 		{"a spent token answered with the old order", ruleTricks, 1, 0, func(h *history) { h.tricks[0] = trick{Kind: trickShared, Status: 200, Same: true} }},
 		{"two orders at once", ruleTricks, 1, 0, func(h *history) { h.tricks[1].Same = false }},
 		{"an ended ticket waits again", ruleTricks, 1, 0, func(h *history) { h.tricks[2].State = "waiting" }},
+		{"an ended ticket waits again, for its end was lost", none, 0, 1, func(h *history) {
+			loseAt(h, t0+90_000)
+			h.tricks[2].State, h.tricks[2].Same, h.tricks[2].At = "waiting", true, 19*time.Second
+		}},
+		{"an ended ticket waits again, long after a loss", ruleTricks, 1, 0, func(h *history) {
+			loseAt(h, t0+90_000)
+			h.tricks[2].State, h.tricks[2].Same, h.tricks[2].At = "waiting", true, 50*time.Second
+		}},
 		{"an ended ticket not heard of yet", none, 0, 0, func(h *history) { h.tricks[2].State, h.tricks[2].Same = "admitted", true }},
 		{"an ended ticket with another token", ruleTricks, 1, 0, func(h *history) { h.tricks[2].State = "admitted" }},
 		{"an ended ticket entered again", ruleTricks, 1, 0, func(h *history) { h.tricks[3].Same = true }},
@@ -285,7 +330,7 @@ func TestASeedThatWasNotAnnouncedIsNoSeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newObserver(u, nil, "", "default", false)
+		return newObserver([]*url.URL{u}, nil, "", "default", false)
 	}
 	const hash = "60e05bd1b195af2f94112fa7197a5c88289058840ce7c6df9693756bc6250f55" // of 64 zeros
 	zeros := strings.Repeat("0", 64)

@@ -38,13 +38,13 @@ func main() {
 // options are the flags.
 type options struct {
 	settings
-	target, operator, token string
-	targets                 []string
-	line, json              string
-	product                 int64
-	timeout, settle         time.Duration
-	lossAt                  []time.Duration
-	quiet, remote           bool
+	target, token        string
+	targets, operators   []string
+	line, json, receipts string
+	product              int64
+	timeout, settle      time.Duration
+	lossAt               []time.Duration
+	quiet, remote        bool
 }
 
 // errWrong ends a run that was judged wrong; the report has said why.
@@ -85,6 +85,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&o.target, "target", "http://127.0.0.1:8080", "base `URL` of the service")
 	f.StringSliceVar(&o.targets, "targets", nil, "base `URLs` of several instances, instead of --target: visitors are spread over them and move on when one does not answer")
+	f.Float64Var(&o.Roam, "roam", 0, "share of requests that go to any of the instances, as a balancer sends them; the others stay with the last that answered")
 	f.StringVar(&o.line, "line", "default", "line to enter")
 	f.IntVar(&o.Visitors, "visitors", 1000, "how many come")
 	f.IntVar(&o.Connections, "connections", 200, "keep-alive connections, at most 2000")
@@ -99,6 +100,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Habits.Think, "order-delay", time.Second, "mean time from the usable token to the order")
 	f.Int64Var(&o.product, "product", 1, "product to order")
 	f.IntVar(&o.Quantity, "quantity", 1, "how many of it")
+	f.Int64Var(&o.Coupon, "coupon", 0, "coupon to claim before the order and to use in it; 0 none")
 	f.BoolVar(&o.RetryOverloaded, "retry-overloaded", true, "try an order again, as told, that was answered overloaded")
 	f.IntVar(&o.SharedTokens, "share-tokens", 0, "how many spent tokens to use for another order")
 	f.IntVar(&o.Replays, "replays", 0, "how many replays to try: an order sent twice at once, an ended ticket polled or entered again")
@@ -107,10 +109,11 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.Seed, "seed", 1, "what the visitors' plans are drawn from")
 	f.DurationVar(&o.Grace, "grace", 2*time.Second, "how late a poll may be and still count as made as told; below the service's own grace")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "time for one request")
-	f.StringVar(&o.operator, "operator", "", "base `URL` of the operator API: reads the figures each second and the records at the end")
+	f.StringSliceVar(&o.operators, "operator", nil, "base `URL` of the operator API, or several of one line's instances: reads the figures each second and the records at the end")
 	f.StringVar(&o.token, "operator-token", os.Getenv("CROWD_OPERATOR_TOKEN"), "token of the operator API; also CROWD_OPERATOR_TOKEN")
 	f.DurationSliceVar(&o.lossAt, "loss-at", nil, "when the store was emptied, from the start; also seen by itself, by the reason degraded")
 	f.StringVar(&o.json, "json", "", "`file` for the whole report as JSON, - for standard output instead of the text")
+	f.StringVar(&o.receipts, "receipts", "", "`file` for a list of what was acknowledged, as CSV: ticket_id, order_id, coupon_code")
 	f.BoolVar(&o.quiet, "quiet", false, "no progress lines")
 	f.BoolVar(&o.remote, "allow-remote", false, "also send to other machines than this one")
 }
@@ -138,7 +141,7 @@ func (o *options) validate() error {
 	}
 	for name, share := range map[string]float64{
 		"close-share": o.Habits.CloseShare, "return-share": o.Habits.ReturnShare,
-		"reenter-share": o.Habits.Reenter, "order-share": o.Habits.Order,
+		"reenter-share": o.Habits.Reenter, "order-share": o.Habits.Order, "roam": o.Roam,
 	} {
 		if !(share >= 0 && share <= 1) {
 			errs = append(errs, fmt.Errorf("--%s must be between 0 and 1, not %v", name, share))
@@ -160,12 +163,12 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	targets, operator, err := o.urls(ctx)
+	targets, operators, err := o.urls(ctx)
 	if err != nil {
 		return err
 	}
 	o.Targets = len(targets)
-	watch := newObserver(targets[0], operator, o.token, o.line, o.remote)
+	watch := newObserver(targets, operators, o.token, o.line, o.remote)
 	defer watch.close()
 	if o.Arrival == arriveEarly {
 		s, err := watch.status(ctx)
@@ -176,7 +179,7 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 			return fmt.Errorf("--arrival early needs a line that has not opened; it is %s", s.State)
 		}
 	}
-	c := newClient(targets, o.line, o.product, o.Connections, o.timeout, o.remote)
+	c := newClient(targets, o.line, o.product, o.Coupon, o.Connections, o.timeout, o.remote)
 	defer c.close()
 
 	rec := newRecorder()
@@ -198,6 +201,9 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err := r.print(o.json, stdout); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
+	if err := writeReceipts(o.receipts, e.stays()); err != nil {
+		return fmt.Errorf("writing the receipts: %w", err)
+	}
 	if !r.Right {
 		return errWrong
 	}
@@ -212,21 +218,19 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // urls checks where everything is to be sent.
-func (o *options) urls(ctx context.Context) (targets []*url.URL, operator *url.URL, err error) {
+func (o *options) urls(ctx context.Context) (targets, operators []*url.URL, err error) {
 	if len(o.targets) == 0 {
 		o.targets = []string{o.target}
 	}
-	for _, raw := range o.targets {
-		u, err := parseTarget(ctx, raw, o.remote)
-		if err != nil {
-			return nil, nil, err
+	parse := func(all []string) (parsed []*url.URL) {
+		for _, raw := range all {
+			u, e := parseTarget(ctx, raw, o.remote)
+			err = errors.Join(err, e)
+			parsed = append(parsed, u)
 		}
-		targets = append(targets, u)
+		return parsed
 	}
-	if o.operator != "" {
-		operator, err = parseTarget(ctx, o.operator, o.remote)
-	}
-	return targets, operator, err
+	return parse(o.targets), parse(o.operators), err
 }
 
 // lastLook bounds reading the service's records after the run.
@@ -242,11 +246,11 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 	}
 	h := rec.history()
 	h.stays = e.stays()
-	h.samples, h.operator = p.samples, watch.operator != nil
+	h.samples, h.operator = p.seen(), len(watch.operators) > 0
 	h.tick, h.longest = tick, h.longest+o.Grace
 	h.wantedTricks = o.SharedTokens + o.Replays
 	var notes []string
-	if watch.operator != nil {
+	if h.operator {
 		var err error
 		if h.audit, err = watch.audit(ctx); err != nil {
 			notes = append(notes, "judged without the service's records: "+err.Error())
@@ -258,6 +262,7 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 	}
 	h.placesOfDraw(ctx, watch)
 	r := newReport(o.settings, h, rec, took, p.timeline)
+	r.Started = e.start.UnixMilli()
 	r.Notes = append([]string{}, notes...) // an empty list, not null
 	return r
 }

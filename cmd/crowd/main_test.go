@@ -34,7 +34,7 @@ func serveFake(t *testing.T, f *fake) string {
 		say(w, a, err)
 	})
 	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
-		a, err := f.order(0, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), 1)
+		a, err := f.order(0, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), 1, "")
 		say(w, a, err)
 	})
 	mux.HandleFunc("GET /queue/status", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"state":"open"}`) })
@@ -50,7 +50,8 @@ func TestRunJudgesAndReports(t *testing.T) {
 		return f
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
-	args := []string{"--visitors", "50", "--connections", "8", "--order-delay", "0", "--settle", "0", "--json", file, "--target"}
+	receipts := filepath.Join(t.TempDir(), "receipts.csv")
+	args := []string{"--visitors", "50", "--connections", "8", "--order-delay", "0", "--settle", "0", "--json", file, "--receipts", receipts, "--target"}
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), append(args, serveFake(t, quick(""))), &out, &errs); code != exitRight {
 		t.Fatalf("%d\n%s%s", code, &out, &errs)
@@ -67,6 +68,10 @@ func TestRunJudgesAndReports(t *testing.T) {
 	var r report
 	if err := json.Unmarshal(raw, &r); err != nil || !r.Right || r.Outcomes["ordered"] != 50 || len(r.Verdicts) != 6 || r.Fetch.Within10 != 1 {
 		t.Errorf("%v %s", err, raw)
+	}
+
+	if got, err := os.ReadFile(receipts); err != nil || strings.Count(string(got), ",order-") != 50 || !strings.HasPrefix(string(got), "ticket_id,order_id,coupon_code\nticket-") {
+		t.Errorf("%v %s", err, got)
 	}
 
 	out.Reset()
@@ -95,6 +100,7 @@ func TestBadUsage(t *testing.T) {
 		{"--arrival", "late"},
 		{"--close-share", "1.5"},
 		{"--order-share", "NaN"},
+		{"--roam", "-0.1"},
 		{"--over", "-1s"},
 		{"--timeout", "0"},
 		{"--replays", "-1"},

@@ -22,16 +22,16 @@ import (
 // observer reads what the service says of itself: the public status, and the
 // operator's figures and records where there is an operator's address.
 type observer struct {
-	http     *http.Client
-	public   *url.URL
-	operator *url.URL // nil: none
-	token    string
-	line     string
+	http      *http.Client
+	public    []*url.URL
+	operators []*url.URL // of the instances, all of one line; empty: none
+	token     string
+	line      string
 }
 
 const dialTimeout = 10 * time.Second
 
-func newObserver(public, operator *url.URL, token, line string, remote bool) *observer {
+func newObserver(public, operators []*url.URL, token, line string, remote bool) *observer {
 	return &observer{
 		http: &http.Client{
 			Timeout: time.Minute, // an audit of a million takes a while
@@ -39,7 +39,7 @@ func newObserver(public, operator *url.URL, token, line string, remote bool) *ob
 			Transport:     &http.Transport{DialContext: dialer(dialTimeout, remote).DialContext},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		public: public, operator: operator, token: token, line: line,
+		public: public, operators: operators, token: token, line: line,
 	}
 }
 
@@ -51,7 +51,7 @@ func (o *observer) get(ctx context.Context, at string, read func(io.Reader) erro
 	if err != nil {
 		return err
 	}
-	if o.token != "" && o.operator != nil && strings.HasPrefix(at, o.operator.String()) {
+	if o.token != "" && slices.ContainsFunc(o.operators, func(u *url.URL) bool { return strings.HasPrefix(at, u.String()) }) {
 		req.Header.Set("Authorization", "Bearer "+o.token)
 	}
 	resp, err := o.http.Do(req)
@@ -78,10 +78,25 @@ type status struct {
 }
 
 func (o *observer) status(ctx context.Context) (s status, err error) {
-	err = o.get(ctx, o.public.JoinPath("queue", "status").String()+"?line="+url.QueryEscape(o.line), func(r io.Reader) error {
-		return json.NewDecoder(r).Decode(&s)
+	err = anyOf(o.public, func(u *url.URL) error {
+		return o.get(ctx, u.JoinPath("queue", "status").String()+"?line="+url.QueryEscape(o.line), func(r io.Reader) error {
+			return json.NewDecoder(r).Decode(&s)
+		})
 	})
 	return s, err
+}
+
+// anyOf asks one instance after the other until one answers.
+func anyOf(instances []*url.URL, ask func(*url.URL) error) error {
+	var errs []error
+	for _, u := range instances {
+		err := ask(u)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // seed is the published seed of the draw; empty without one, or before opening.
@@ -104,13 +119,13 @@ func drawnPlace(seed, id string) int64 {
 	return max(1, int64(binary.BigEndian.Uint64(mac.Sum(nil))>>14))
 }
 
-// sample reads the operator's figures of the line.
-func (o *observer) sample(ctx context.Context) (sample, error) {
+// sample reads an operator's figures of the line.
+func (o *observer) sample(ctx context.Context, operator *url.URL) (sample, error) {
 	var figures struct {
 		sample
 		ServerTime string `json:"server_time"`
 	}
-	err := o.get(ctx, o.operator.JoinPath("admin", "api", "lines", o.line).String(), func(r io.Reader) error {
+	err := o.get(ctx, operator.JoinPath("admin", "api", "lines", o.line).String(), func(r io.Reader) error {
 		return json.NewDecoder(r).Decode(&figures)
 	})
 	figures.At = wireMS(figures.ServerTime)
@@ -119,9 +134,11 @@ func (o *observer) sample(ctx context.Context) (sample, error) {
 
 // audit reads the records of the line.
 func (o *observer) audit(ctx context.Context) (records []record, err error) {
-	err = o.get(ctx, o.operator.JoinPath("admin", "api", "lines", o.line, "audit").String(), func(r io.Reader) error {
-		records, err = readAudit(r)
-		return err
+	err = anyOf(o.operators, func(u *url.URL) error {
+		return o.get(ctx, u.JoinPath("admin", "api", "lines", o.line, "audit").String(), func(r io.Reader) error {
+			records, err = readAudit(r)
+			return err
+		})
 	})
 	return records, err
 }

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -20,9 +25,11 @@ type progress struct {
 	every int // seconds between two lines; 0: none
 
 	timeline []moment
-	samples  []sample
-	latest   *sample // nil if there is none
-	failed   int     // samples that were not to be had
+
+	mu      sync.Mutex
+	samples []sample
+	latest  *sample // nil if there is none
+	failed  int     // samples that were not to be had
 }
 
 func newProgress(rec *recorder, watch *observer, quiet bool, out io.Writer) *progress {
@@ -42,43 +49,59 @@ func newProgress(rec *recorder, watch *observer, quiet bool, out io.Writer) *pro
 // once a second by each instance, in its own phase, and the judge must not miss one.
 const samplesPerSecond = 4
 
-// Run looks until ctx ends.
+// Run looks until ctx ends. Each instance is looked at apart: one that hangs must not
+// keep the others from being seen.
 func (p *progress) Run(ctx context.Context) {
-	ticker := time.NewTicker(time.Second / samplesPerSecond)
+	var all sync.WaitGroup
+	for _, operator := range p.watch.operators {
+		all.Go(func() {
+			each(ctx, time.Second/samplesPerSecond, func(int) { p.sample(ctx, operator) })
+		})
+	}
+	each(ctx, time.Second, p.look)
+	all.Wait()
+}
+
+// each does something over and over until ctx ends.
+func each(ctx context.Context, every time.Duration, do func(n int)) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	for tick := 1; ; tick++ {
+	for n := 1; ; n++ {
 		select {
 		case <-ticker.C:
-			p.sample(ctx)
-			if tick%samplesPerSecond == 0 {
-				p.look(tick / samplesPerSecond)
-			}
+			do(n)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// sample reads the operator's figures.
-func (p *progress) sample(ctx context.Context) {
-	p.latest = nil
-	if p.watch.operator == nil {
-		return
-	}
+// sample reads the operator's figures at one instance.
+func (p *progress) sample(ctx context.Context, operator *url.URL) {
 	ctx, cancel := context.WithTimeout(ctx, 900*time.Millisecond)
 	defer cancel()
-	s, err := p.watch.sample(ctx)
+	s, err := p.watch.sample(ctx, operator)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err == nil {
 		p.latest = &s
 		p.samples = append(p.samples, s)
-	} else if ctx.Err() == nil {
+	} else if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		p.failed++
 	}
 }
 
+// seen are the samples, by time, once nothing runs any more.
+func (p *progress) seen() []sample {
+	slices.SortFunc(p.samples, func(a, b sample) int { return cmp.Compare(a.At, b.At) })
+	return p.samples
+}
+
 func (p *progress) look(second int) {
 	m := p.rec.moment(second)
-	m.Operator = p.latest
+	p.mu.Lock()
+	m.Operator, p.latest = p.latest, nil
+	p.mu.Unlock()
 	if p.every > 0 && second%p.every == 0 {
 		before := moment{}
 		if len(p.timeline) >= p.every {

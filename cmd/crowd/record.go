@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,19 +19,21 @@ const (
 	epEnter endpoint = iota
 	epPosition
 	epLeave
+	epClaim
 	epOrder
 	epTrick
 	endpoints
 )
 
 func (e endpoint) String() string {
-	return [...]string{"POST /queue/enter", "GET /queue/position", "POST /queue/leave", "POST /orders", "tricks"}[e]
+	return [...]string{"POST /queue/enter", "GET /queue/position", "POST /queue/leave", "POST /coupons/…/claim", "POST /orders", "tricks"}[e]
 }
 
 // recorder gathers what happens while the crowd runs.
 type recorder struct {
 	entered, admitted, ordered, ended, closed atomic.Int64
 	requests, errors                          atomic.Int64
+	away                                      [halves]trouble
 	measured                                  [endpoints]measured
 	lateness                                  measured // of what was due
 
@@ -40,8 +43,41 @@ type recorder struct {
 	denials    []denial
 	allTricks  []trick
 	losses     []loss
+	bypasses   []span
+	lastIn     int64 // the server's time of the latest admission heard of
 	toldMost   time.Duration
 	serverZero int64 // the server's time, in ms, at the start of the run
+}
+
+// half of the service that a request is for.
+type half uint8
+
+const (
+	queueHalf half = iota
+	orderHalf
+	halves
+)
+
+// trouble is what visitors met of a service that was away.
+type trouble struct {
+	unanswered  atomic.Int64 // no connection, or no answer in time
+	unavailable atomic.Int64 // answered with a 5xx
+}
+
+func (t *trouble) meet(status int, err error) {
+	switch {
+	case err != nil:
+		t.unanswered.Add(1)
+	case status >= http.StatusInternalServerError:
+		t.unavailable.Add(1)
+	}
+}
+
+func (e endpoint) half() half {
+	if e == epClaim || e == epOrder {
+		return orderHalf
+	}
+	return queueHalf
 }
 
 type measured struct {
@@ -69,9 +105,16 @@ func newRecorder() *recorder {
 	return r
 }
 
+func (t *trouble) figures() troubleFigures {
+	return troubleFigures{Unanswered: t.unanswered.Load(), Unavailable: t.unavailable.Load()}
+}
+
 // request notes one request. The refusals of tricks are no errors.
 func (r *recorder) request(ep endpoint, took time.Duration, a answer, err error) {
 	r.requests.Add(1)
+	if ep != epTrick {
+		r.away[ep.half()].meet(a.Status, err)
+	}
 	m := &r.measured[ep]
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,6 +149,8 @@ func (r *recorder) moment(second int) moment {
 		Second: second, Entered: r.entered.Load(), Admitted: r.admitted.Load(), Ordered: r.ordered.Load(),
 		Errors: r.errors.Load(), Requests: r.requests.Load(),
 	}
+	m.Queue = r.away[queueHalf].figures()
+	m.Orders = r.away[orderHalf].figures()
 	m.Waiting = m.Entered - m.Admitted - r.ended.Load()
 	return m
 }
@@ -151,16 +196,53 @@ func (r *recorder) clock(server int64, at time.Duration) {
 // is of another one.
 const lossGap = 15 * time.Second
 
+// lossEcho is for how long an instance that is behind may still tell of a loss that
+// is over.
+const lossEcho = 3 * time.Second
+
+// goesOn is whether an answer that tells of a loss tells of one that is known. If
+// somebody was let in since, the line had come back.
+func (r *recorder) goesOn(l loss, at time.Duration) bool {
+	over := r.lastIn > l.server+waitedSlack
+	return at-l.to < lossEcho || !over && at-l.to < lossGap
+}
+
 // degraded notes that the line said it had lost its memory.
 func (r *recorder) degraded(server int64, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := len(r.losses); n > 0 && at-r.losses[n-1].to < lossGap {
+	if n := len(r.losses); n > 0 && r.goesOn(r.losses[n-1], at) {
 		r.losses[n-1].to = max(at, r.losses[n-1].to)
 		r.losses[n-1].server = min(server, r.losses[n-1].server)
 		return
 	}
 	r.losses = append(r.losses, loss{from: at, to: at, server: server})
+}
+
+// letIn notes an admission.
+func (r *recorder) letIn(server int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastIn = max(r.lastIn, server)
+}
+
+// bypassed notes that somebody waits and the line is not kept.
+func (r *recorder) bypassed(server int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bypasses = extend(r.bypasses, server)
+}
+
+// bypassGap is how long nothing may be heard of a bypass until the next is another.
+const bypassGap = 5000
+
+// extend adds a moment to the spans that it is near to; moments come about in order.
+func extend(spans []span, at int64) []span {
+	if n := len(spans); n > 0 && at >= spans[n-1].from-bypassGap && at <= spans[n-1].to+bypassGap {
+		spans[n-1].from, spans[n-1].to = min(spans[n-1].from, at), max(spans[n-1].to, at)
+		return spans
+	}
+	return append(spans, span{at, at})
 }
 
 // lost adds a loss that somebody else brought about, at a time from the start.
@@ -174,7 +256,7 @@ func (r *recorder) lost(at time.Duration) {
 // history is what was recorded, for the judge, once nothing runs any more.
 func (r *recorder) history() history {
 	return history{
-		growths: r.growths, comebacks: r.comebacks, denials: r.denials, tricks: r.allTricks, losses: r.losses,
+		growths: r.growths, comebacks: r.comebacks, denials: r.denials, tricks: r.allTricks, losses: r.losses, bypasses: r.bypasses,
 		longest: r.toldMost,
 	}
 }

@@ -13,6 +13,7 @@ import (
 // report is everything that a run came to; its JSON is what --json writes.
 type report struct {
 	Right     bool             `json:"right"`
+	Started   int64            `json:"started_ms"` // Unix time of this machine
 	Seconds   float64          `json:"seconds"`
 	Visitors  int              `json:"visitors"`
 	Seed      uint64           `json:"seed"`
@@ -78,21 +79,33 @@ type crowdReport struct {
 	LatenessP50 float64 `json:"lateness_p50_ms"`
 	LatenessP99 float64 `json:"lateness_p99_ms"`
 	LatenessMax float64 `json:"lateness_max_ms"`
-	Closed      int64   `json:"tabs_closed"`
-	Returned    int     `json:"returned"`
-	Losses      int     `json:"losses"`
+	// Requests without an answer, and answered with a 5xx.
+	Unanswered  int64 `json:"unanswered"`
+	Unavailable int64 `json:"unavailable"`
+	Closed      int64 `json:"tabs_closed"`
+	Returned    int   `json:"returned"`
+	Losses      int   `json:"losses"`
 }
 
 // moment is one second of the run.
 type moment struct {
-	Second   int     `json:"second"`
-	Entered  int64   `json:"entered"`
-	Waiting  int64   `json:"waiting"`
-	Admitted int64   `json:"admitted"`
-	Ordered  int64   `json:"ordered"`
-	Errors   int64   `json:"errors"`
-	Requests int64   `json:"requests"`
-	Operator *sample `json:"operator,omitempty"`
+	Second   int   `json:"second"`
+	Entered  int64 `json:"entered"`
+	Waiting  int64 `json:"waiting"`
+	Admitted int64 `json:"admitted"`
+	Ordered  int64 `json:"ordered"`
+	Errors   int64 `json:"errors"`
+	Requests int64 `json:"requests"`
+	// What visitors met of each half that was away, since the start; tricks apart.
+	Queue    troubleFigures `json:"queue"`
+	Orders   troubleFigures `json:"orders"`
+	Operator *sample        `json:"operator,omitempty"`
+}
+
+// troubleFigures count requests without an answer, and with an answer of 5xx.
+type troubleFigures struct {
+	Unanswered  int64 `json:"unanswered"`
+	Unavailable int64 `json:"unavailable"`
 }
 
 // newReport works out the figures.
@@ -118,9 +131,13 @@ func newReport(cfg settings, h history, rec *recorder, took time.Duration, timel
 	}
 	r.Rates = rates(h, timeline)
 	late := func(q float64) float64 { return float64(rec.lateness.latencies.ValueAtQuantile(q)) / 1000 }
+	met := rec.away[queueHalf].figures()
+	met.Unanswered += rec.away[orderHalf].unanswered.Load()
+	met.Unavailable += rec.away[orderHalf].unavailable.Load()
 	r.Crowd = crowdReport{
 		Requests: rec.requests.Load(), PerSecond: float64(rec.requests.Load()) / took.Seconds(),
 		LatenessP50: late(50), LatenessP99: late(99), LatenessMax: late(100),
+		Unanswered: met.Unanswered, Unavailable: met.Unavailable,
 		Closed: rec.closed.Load(), Returned: len(h.comebacks), Losses: len(h.losses),
 	}
 	return r
@@ -263,6 +280,9 @@ func (r report) write(w io.Writer) error {
 	c := r.Crowd
 	line("the crowd: %d requests, %.0f/s; late by p50 %.1f, p99 %.1f, at most %.1f ms; %d tabs closed, %d returns",
 		c.Requests, c.PerSecond, c.LatenessP50, c.LatenessP99, c.LatenessMax, c.Closed, c.Returned)
+	if c.Unanswered+c.Unavailable > 0 {
+		line("trouble: %d requests without an answer, %d answered that it cannot", c.Unanswered, c.Unavailable)
+	}
 	for _, n := range r.Notes {
 		line("note: %s", n)
 	}

@@ -9,6 +9,7 @@ func (e *engine) tries(kind string) bool {
 // tried notes what came of a trick. What was not decided is tried again, by
 // somebody else.
 func (e *engine) tried(t trick) {
+	t.At = e.now()
 	if t.Unanswered {
 		e.left[t.Kind].Add(1)
 	}
@@ -32,7 +33,7 @@ func (e *engine) tricks(v *visitor) {
 // shareToken orders something else with a token that has been used: what a
 // friend would do with it.
 func (e *engine) shareToken(v *visitor) {
-	a, _, _, ok := e.call(epTrick, v, func(t int) (answer, error) { return e.api.order(t, v.token, e.cfg.Quantity+1) })
+	a, _, _, ok := e.call(epTrick, v, func(t int) (answer, error) { return e.api.order(t, v.token, e.cfg.Quantity+1, "") })
 	if ok && a.Status < 300 && a.OrderID != v.order {
 		v.otherOrder = a.OrderID
 	}
@@ -46,6 +47,7 @@ func (e *engine) pollEnded(v *visitor) {
 	a, _, _, ok := e.call(epTrick, v, func(t int) (answer, error) { return e.api.position(t, v.ticket) })
 	t := trick{Kind: trickPoll, Visitor: v.visitor, Status: a.Status, Code: a.Code, State: a.State}
 	t.Unanswered = !ok || retriable(a.Status)
+	t.Same = a.State == "waiting" // it is about the ticket that was shown
 	if c, err := readClaims(a.Token); err == nil {
 		t.Same = c.ID == v.id
 	}

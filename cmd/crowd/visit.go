@@ -29,7 +29,7 @@ func (e *engine) enter(v *visitor) (time.Duration, bool) {
 		return e.finish(v, refused)
 	}
 	if v.again {
-		e.rec.trick(trick{Kind: trickEnter, Visitor: v.visitor, Status: a.Status, State: a.State, Same: c.ID == v.id})
+		e.rec.trick(trick{Kind: trickEnter, Visitor: v.visitor, Status: a.Status, State: a.State, Same: c.ID == v.id, At: received})
 		if c.ID == v.id { // the end of the earlier ticket has not reached the line yet
 			return 0, false
 		}
@@ -71,7 +71,10 @@ func (e *engine) poll(v *visitor) (time.Duration, bool) {
 	}
 	if silent := received - v.heard; v.back || silent > v.told+e.cfg.Grace {
 		e.rec.comeback(comeback{v.id, v.place, sent, received})
-		v.unheard = true
+		if !v.unheard {
+			v.unheard, v.silent = true, v.waited
+		}
+		v.returns = true
 	}
 	v.back, v.failures = false, 0
 	return e.stands(v, a, sent, received)
@@ -86,7 +89,7 @@ func (e *engine) stands(v *visitor, a answer, sent, received time.Duration) (tim
 		return e.admitted(v, a, received)
 	case "waiting":
 		e.waits(v, a, earlier, received)
-		if v.plan.closeAt > 0 && float32(v.position) <= v.plan.closeAt*float32(v.first) {
+		if v.plan.closeAt > 0 && v.first > 0 && float32(v.position) <= v.plan.closeAt*float32(v.first) {
 			return e.closeTab(v, received)
 		}
 		fallthrough
@@ -114,7 +117,7 @@ func (e *engine) stands(v *visitor, a answer, sent, received time.Duration) (tim
 	return e.finish(v, strayed)
 }
 
-// waits notes a position.
+// waits notes a position. Without one the line is not kept for now.
 func (e *engine) waits(v *visitor, a answer, earlier, received time.Duration) {
 	server := wireMS(a.ServerTime)
 	e.rec.clock(server, received)
@@ -124,12 +127,20 @@ func (e *engine) waits(v *visitor, a answer, earlier, received time.Duration) {
 	if !v.late {
 		v.waited = server
 	}
+	if v.returns {
+		v.heardAgain, v.returns = server, false
+	}
+	if a.Position == 0 {
+		e.rec.bypassed(server)
+		v.bypassed = true
+		return
+	}
 	if v.first == 0 {
 		v.first = a.Position
 	} else if a.Position > v.position {
-		e.rec.growth(growth{v.visitor, v.id, v.place, v.position, a.Position, earlier, received})
+		e.rec.growth(growth{v.visitor, v.id, v.place, v.position, a.Position, earlier, received, v.bypassed})
 	}
-	v.position = a.Position
+	v.position, v.bypassed = a.Position, false
 	if v.estimatedAt == 0 && a.Estimate != nil {
 		v.estimatedAt, v.estimate = server, int32(*a.Estimate)
 		v.low, v.high = v.estimate, v.estimate
@@ -165,6 +176,10 @@ func (e *engine) admitted(v *visitor, a answer, received time.Duration) (time.Du
 	v.leaveAt = 0
 	v.admitted = milliseconds(c.IssuedAt)
 	v.fetched = milliseconds(c.ExpiresAt) - a.ExpiresIn
+	if v.returns {
+		v.heardAgain, v.returns = v.fetched, false
+	}
+	e.rec.letIn(v.admitted)
 	v.token = a.Token
 	v.expires = received + time.Duration(a.ExpiresIn)*time.Millisecond
 	usable := received + time.Duration(a.UsableIn)*time.Millisecond
@@ -212,8 +227,35 @@ func (e *engine) leave(v *visitor) (time.Duration, bool) {
 	return e.finish(v, left)
 }
 
+// claim asks for the coupon, and then orders with it or without.
+func (e *engine) claim(v *visitor) (time.Duration, bool) {
+	a, _, _, ok := e.call(epClaim, v, func(t int) (answer, error) { return e.api.claim(t, v.token) })
+	switch {
+	case ok && (a.Status < 300 || a.Code == "sold_out"):
+		v.coupon, v.claimed, v.failures = a.Coupon, true, 0
+		return e.now(), true
+	case ok && a.Code == "token_expired":
+		return e.finish(v, unserved)
+	case !ok || retriable(a.Status) || a.Status == http.StatusTooEarly:
+		return e.unlessExpired(v, a)
+	}
+	return e.finish(v, refused)
+}
+
+// unlessExpired tries again what needs the token, as long as it is good.
+func (e *engine) unlessExpired(v *visitor, a answer) (time.Duration, bool) {
+	due := e.after(v, a)
+	if due > v.expires {
+		return e.finish(v, unserved)
+	}
+	return due, true
+}
+
 func (e *engine) order(v *visitor) (time.Duration, bool) {
-	send := func(t int) (answer, error) { return e.api.order(t, v.token, e.cfg.Quantity) }
+	if e.cfg.Coupon != 0 && !v.claimed {
+		return e.claim(v)
+	}
+	send := func(t int) (answer, error) { return e.api.order(t, v.token, e.cfg.Quantity, v.coupon) }
 	var a answer
 	var ok bool
 	if e.tries(trickTwice) {
@@ -232,11 +274,7 @@ func (e *engine) order(v *visitor) (time.Duration, bool) {
 	case ok && a.Code == "overloaded" && !e.cfg.RetryOverloaded:
 		return e.finish(v, refused)
 	case !ok || retriable(a.Status) || a.Status == http.StatusTooEarly:
-		due := e.after(v, a)
-		if due > v.expires {
-			return e.finish(v, unserved)
-		}
-		return due, true
+		return e.unlessExpired(v, a)
 	case a.Code == "sold_out":
 		return e.finish(v, soldOut)
 	}
