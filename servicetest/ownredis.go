@@ -104,15 +104,7 @@ func (r *RedisServer) Client() *redis.Client {
 	return client
 }
 
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
+func freeAddress(t testing.TB) string { return Address(t) }
 
 // answers waits for a server that was just started. Another that has taken its
 // address in between must not lose what it holds for it.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -221,15 +220,7 @@ func (r *rush) ordersStand(product, stock int) (acknowledged int) {
 }
 
 // freeAddress is one that a process can be started at again and again.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
+func freeAddress(t testing.TB) string { return servicetest.Address(t) }
 
 // openSQL reaches into the database past the service.
 func openSQL(t *testing.T, database string) *sql.DB {
