@@ -86,11 +86,24 @@ func TestProveCrowd(t *testing.T) {
 	}
 }
 
-// Redis forgets everything while 50 a second go in and 5,000 poll.
+// Redis forgets everything while 60 a second go in and order, and 10,000 wait.
 func TestProveFlush(t *testing.T) {
-	s, product := newQuick(t, 50)
-	c := s.crowd("--visitors", "5500", "--connections", "500", "--arrival", "ramp", "--over", "10s", "--product", fmt.Sprint(product))
-	time.Sleep(25 * time.Second)
+	const visitors, waiting = 11_500, 10_000
+	s, product := newQuick(t, 60)
+	c := s.crowd("--visitors", fmt.Sprint(visitors), "--connections", "1000", "--arrival", "ramp", "--over", "15s", "--order-delay", "500ms",
+		"--product", fmt.Sprint(product), "--share-tokens", "20", "--replays", "20")
+	for {
+		l := s.operator(http.MethodGet, "/admin/api/lines/default", nil)
+		in, waits := number(l, "admitted"), number(l, "waiting")
+		if in+waits >= visitors {
+			t.Logf("%.0f have been let in and %.0f wait", in, waits)
+			if waits < waiting || in == 0 || s.count("SELECT COUNT(*) FROM orders") == 0 {
+				t.Fatal("nothing would be shown")
+			}
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 	if err := s.redisClient().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +116,15 @@ func TestProveFlush(t *testing.T) {
 	if !degraded {
 		t.Error("the line did not hold after the loss")
 	}
-	c.wait(6 * time.Minute)
+	report := c.wait(8 * time.Minute)
+	outcomes, _ := report["outcomes"].(map[string]any)
+	if len(outcomes) != 1 || outcomes["ordered"] != float64(visitors) || number(report, "crowd", "losses") == 0 {
+		t.Errorf("%v after %v losses", outcomes, number(report, "crowd", "losses"))
+	}
 	s.onePerToken()
+	if n := s.count("SELECT COUNT(*) FROM orders"); n != visitors {
+		t.Errorf("%d orders of %d visitors", n, visitors)
+	}
 }
 
 // onePerToken: no visitor has two orders.
