@@ -69,7 +69,7 @@ func TestFromTheLineToTheOrder(t *testing.T) {
 		}
 		time.Sleep(s.Admission.NotBefore.Sub(watch.Now()))
 		epoch := func(string) (int64, bool) { return v.Epoch, true }
-		claims, err := tokens.Verify(raw, watch.Now(), epoch)
+		claims, err := tokens.Verify(raw, func(string) time.Time { return watch.Now() }, epoch)
 		if err != nil || claims.Subject != last.Subject || claims.TicketID != last.ID {
 			t.Fatalf("%+v, %v", claims, err)
 		}

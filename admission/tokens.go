@@ -94,15 +94,16 @@ func (t *Tokens) Mint(a queue.Admission) (string, error) {
 	return raw, nil
 }
 
-// Verify returns the claims of a token that we signed and that is good at now,
-// the store's time. epoch tells the current epoch of a line, or false if this
-// process does not know the line. A later epoch than the current one is taken: it
-// was signed by an instance that knows more.
+// Verify returns the claims of a token that we signed and that is good now. now
+// tells the store's time by the clock of the token's own line, since two lines of a
+// cluster may live on two nodes. epoch tells the current epoch of a line, or false if
+// this process does not know the line. A later epoch than the current one is taken:
+// it was signed by an instance that knows more.
 //
 // Errors: [ErrTokenInvalid]; and, with the genuine claims, [ErrUnknownLine]; and,
 // since the order that a token made can be followed up after its time,
 // [ErrTokenExpired] and [ErrTokenTooEarly].
-func (t *Tokens) Verify(raw string, now time.Time, epoch func(line string) (int64, bool)) (Claims, error) {
+func (t *Tokens) Verify(raw string, now func(line string) time.Time, epoch func(line string) (int64, bool)) (Claims, error) {
 	if len(raw) > maxToken {
 		return Claims{}, fmt.Errorf("%w: longer than %d bytes", ErrTokenInvalid, maxToken)
 	}
@@ -115,7 +116,7 @@ func (t *Tokens) Verify(raw string, now time.Time, epoch func(line string) (int6
 		return Claims{}, fmt.Errorf("%w: %w", ErrTokenInvalid, err)
 	}
 	current, ok := epoch(c.Line)
-	switch {
+	switch now := now(c.Line); {
 	case ok && c.Epoch < current:
 		return c, fmt.Errorf("%w: it is of an earlier epoch", ErrTokenExpired)
 	case !now.Before(c.ExpiresAt):

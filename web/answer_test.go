@@ -19,7 +19,9 @@ func TestAdmittedAnswer(t *testing.T) {
 		if first.header.Get("Retry-After") != "" {
 			t.Error("Retry-After although admitted")
 		}
-		claims, err := f.tokens.Verify(got.Token, f.watch.Now().Add(time.Duration(got.UsableInMS)*time.Millisecond), f.server.epoch)
+		claims, err := f.tokens.Verify(got.Token, func(string) time.Time {
+			return f.watch.Now().Add(time.Duration(got.UsableInMS) * time.Millisecond)
+		}, f.server.epoch)
 		if err != nil {
 			t.Fatalf("not usable after usable_in_ms: %v", err)
 		}

@@ -41,9 +41,8 @@ func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) 
 	if err != nil {
 		return orders.Buyer{}, false, err
 	}
-	// All lines of a process live in one store: any watch tells its time.
-	now := s.lines.get(DefaultLine).watch.Now()
-	claims, err := s.cfg.Tokens.Verify(raw, now, s.epoch)
+	claims, err := s.cfg.Tokens.Verify(raw, s.now, s.epoch)
+	now := s.now(claims.Line)
 	b = orders.Buyer{TokenID: claims.TicketID, Visitor: claims.Subject, Line: claims.Line}
 	switch {
 	case errors.Is(err, admission.ErrTokenTooEarly):
@@ -55,6 +54,16 @@ func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) 
 		return b, true, nil
 	}
 	return b, false, err
+}
+
+// now is the store's time by a line's own clock. Of a line that this process has not
+// found yet there is none: then the default line's has to do.
+func (s *Server) now(line string) time.Time {
+	l := s.lines.get(line)
+	if l == nil {
+		l = s.lines.get(DefaultLine)
+	}
+	return l.watch.Now()
 }
 
 // epoch is the current epoch of a line as far as this process knows. Before the

@@ -63,6 +63,36 @@ func TestATokenOfALineNotFoundYet(t *testing.T) {
 	})
 }
 
+// ahead is a line on a store whose clock is an hour ahead, as another node's of a
+// cluster.
+type ahead struct{ queue.Line }
+
+func (l ahead) Snapshot(ctx context.Context) (queue.Snapshot, error) {
+	s, err := l.Line.Snapshot(ctx)
+	s.At = s.At.Add(time.Hour)
+	return s, err
+}
+
+// A token is judged by the clock of its own line, whatever another line's says.
+func TestATokenIsJudgedByTheClockOfItsLine(t *testing.T) {
+	inBubble(t, setup{orders: withOrders(), line: func(l queue.Line) queue.Line { return ahead{l} }}, func(t *testing.T, f *fixture) {
+		side := f.server.lines.get("side").watch.Now()
+		if d := f.watch.Now().Sub(side); d < time.Hour {
+			t.Fatalf("the default line's clock is %s ahead", d)
+		}
+		order := func(line string, notBefore time.Time) answered {
+			token := must(f.tokens.Mint(queue.Admission{
+				Line: line, Subject: "v", TicketID: queue.NewID(), AdmittedAt: side, NotBefore: notBefore, ExpiresAt: notBefore.Add(time.Minute),
+			}))(t)
+			return f.public("POST", "/orders", cart(f.product(1, line), 1), jsonType, bearerToken(token))
+		}
+		order("side", side).want(201)
+		order("side", side.Add(30*time.Minute)).problem(425, "token_too_early")
+		order(DefaultLine, side.Add(time.Hour)).want(201)
+		order(DefaultLine, side).problem(401, "token_expired")
+	})
+}
+
 func TestTokensRefused(t *testing.T) {
 	inBubble(t, setup{orders: withOrders()}, func(t *testing.T, f *fixture) {
 		id := f.product(10, "")

@@ -90,7 +90,7 @@ func TestPassthroughAdmitsOnEnter(t *testing.T) {
 func TestSpentAndRemoved(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, f *fixture) {
 		ticket, token := f.admitted()
-		claims := must(f.tokens.Verify(token, f.watch.Now(), f.server.epoch))(t)
+		claims := must(f.tokens.Verify(token, f.server.now, f.server.epoch))(t)
 		if err := f.line.Spend(context.Background(), []queue.Completion{{Subject: claims.Subject, TicketID: claims.TicketID}}); err != nil {
 			t.Fatal(err)
 		}
