@@ -22,6 +22,7 @@ type RedisServer struct {
 	t       testing.TB
 	address string
 	dir     string
+	config  string // a file; empty is none
 	args    []string
 	process *osexec.Cmd
 }
@@ -30,16 +31,24 @@ type RedisServer struct {
 // arguments of redis-server. It ends with the test.
 func OwnRedis(t testing.TB, more ...string) *RedisServer {
 	t.Helper()
+	return begin(t, func(*RedisServer) []string { return more })
+}
+
+// begin starts a server at an address of its own; arguments are what it is given
+// further, once it has its folder.
+func begin(t testing.TB, arguments func(*RedisServer) []string) *RedisServer {
+	t.Helper()
 	if _, err := osexec.LookPath("redis-server"); err != nil {
 		missing(t, "redis-server (a Redis of the test's own)", err)
 	}
-	r := &RedisServer{t: t, dir: t.TempDir(), args: more}
+	r := &RedisServer{t: t, dir: t.TempDir()}
 	t.Cleanup(r.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var last error
 	for ctx.Err() == nil { // the port may be taken by another in between
 		r.address = freeAddress(t)
+		r.args = arguments(r)
 		if last = r.start(ctx); last == nil {
 			r.URL = "redis://" + r.address
 			return r
@@ -53,9 +62,12 @@ func OwnRedis(t testing.TB, more ...string) *RedisServer {
 func (r *RedisServer) start(ctx context.Context) error {
 	r.t.Helper()
 	_, port, _ := net.SplitHostPort(r.address)
-	args := append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", r.dir,
-	}, r.args...)
+	var args []string
+	if r.config != "" {
+		args = append(args, r.config)
+	}
+	args = append(append(args, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no",
+		"--dir", r.dir), r.args...)
 	r.process = osexec.CommandContext(context.WithoutCancel(ctx), "redis-server", args...)
 	if err := r.process.Start(); err != nil {
 		r.t.Fatal(err)
@@ -75,7 +87,7 @@ func (r *RedisServer) Start() {
 
 // Stop kills it, as a power cut does, unless it has stopped.
 func (r *RedisServer) Stop() {
-	if r.process == nil {
+	if r.process == nil || r.process.Process == nil {
 		return
 	}
 	_ = r.process.Process.Kill()
@@ -102,6 +114,34 @@ func (r *RedisServer) Client() *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: r.address})
 	r.t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// Ask is one command to it, which has a second; the error is that it did not answer, or
+// what it said.
+func (r *RedisServer) Ask(args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), time.Second)
+	defer cancel()
+	client := redis.NewClient(&redis.Options{Addr: r.address, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+	defer func() { _ = client.Close() }()
+	return client.Do(ctx, args...).Result()
+}
+
+// order is a command that must work.
+func (r *RedisServer) order(args ...any) {
+	r.t.Helper()
+	if _, err := r.Ask(args...); err != nil {
+		r.t.Fatalf("%v to the test's own Redis at %s: %v", args, r.address, err)
+	}
+}
+
+// await waits for what servers come to by themselves.
+func await(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(6 * patience); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the test's own servers: still not %s", what)
+		}
+	}
 }
 
 func freeAddress(t testing.TB) string { return Address(t) }
