@@ -41,7 +41,17 @@ func key(t *testing.T, client redis.UniversalClient) string {
 }
 
 func TestRegister(t *testing.T) {
-	url := servicetest.Redis(t)
+	// What holds on one server holds behind sentinels and on a cluster.
+	for name, url := range map[string]func(testing.TB) string{
+		"one server": servicetest.Redis,
+		"sentinel":   func(t testing.TB) string { return servicetest.OwnSentinel(t).URL },
+		"cluster":    func(t testing.TB) string { return servicetest.OwnCluster(t).URL },
+	} {
+		t.Run(name, func(t *testing.T) { contract(t, url(t)) })
+	}
+}
+
+func contract(t *testing.T, url string) {
 	parallel := func(t *testing.T, test func(*testing.T)) {
 		t.Parallel()
 		test(t)

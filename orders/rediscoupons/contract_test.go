@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
@@ -16,6 +15,7 @@ import (
 	"sluice/orders"
 	"sluice/orders/orderstest"
 	"sluice/orders/sqlstore"
+	"sluice/servicetest"
 )
 
 func TestMain(m *testing.M) {
@@ -29,19 +29,36 @@ func TestMain(m *testing.M) {
 
 func TestClaiming(t *testing.T) {
 	onEach(t, func(t *testing.T, fresh func(testing.TB) *house) {
-		orderstest.RunClaiming(t, func(t testing.TB) orderstest.Claiming {
-			h := fresh(t)
-			client := new(wire).dial(t, h.redis)
-			return orderstest.Claiming{
-				Open:   func(t testing.TB) *orders.Service { return h.start(t).Service },
-				Store:  h.store,
-				Settle: func(t testing.TB) { settled(t, client) },
-				Process: func(t testing.TB, coupon int64, name string) *exec.Cmd {
-					return childProcess(t, childHouse{h.redis, h.database.URL, h.database.Path, h.ack, coupon, name})
-				},
-			}
-		})
+		orderstest.RunClaiming(t, func(t testing.TB) orderstest.Claiming { return claiming(t, fresh(t)) })
 	})
+}
+
+// What holds on one server holds behind sentinels and on a cluster.
+func TestClaimingOnManyServers(t *testing.T) {
+	for name, servers := range map[string]func(testing.TB) string{
+		"sentinel": func(t testing.TB) string { return servicetest.OwnSentinel(t).URL },
+		"cluster":  func(t testing.TB) string { return servicetest.OwnCluster(t).URL },
+	} {
+		for _, ack := range []Ack{Committed, Issued} {
+			t.Run(name+"/"+string(ack), func(t *testing.T) {
+				orderstest.RunClaiming(t, func(t testing.TB) orderstest.Claiming {
+					return claiming(t, newHouse(t, servers(t), databases["sqlite"](t), ack))
+				})
+			})
+		}
+	}
+}
+
+func claiming(t testing.TB, h *house) orderstest.Claiming {
+	client := new(wire).dial(t, h.redis)
+	return orderstest.Claiming{
+		Open:   func(t testing.TB) *orders.Service { return h.start(t).Service },
+		Store:  h.store,
+		Settle: func(t testing.TB) { settled(t, client) },
+		Process: func(t testing.TB, coupon int64, name string) *exec.Cmd {
+			return childProcess(t, childHouse{h.redis, h.database.URL, h.database.Path, h.ack, coupon, name})
+		},
+	}
 }
 
 // The test binary runs itself as another process, which claims until it is killed, when
@@ -72,7 +89,7 @@ func claimForever(told string) error {
 	if err := json.Unmarshal([]byte(told), &h); err != nil {
 		return err
 	}
-	opts, err := redis.ParseURL(h.Redis)
+	client, err := connect(h.Redis, new(wire).connect)
 	if err != nil {
 		return err
 	}
@@ -80,7 +97,7 @@ func claimForever(told string) error {
 	if err != nil {
 		return err
 	}
-	issuer, err := New(redis.NewClient(opts), store, h.Ack, discard)
+	issuer, err := New(client, store, h.Ack, discard)
 	if err != nil {
 		return err
 	}

@@ -44,14 +44,19 @@ func onEach(t *testing.T, run func(t *testing.T, fresh func(testing.TB) *house))
 			t.Run(name+"/"+string(ack), func(t *testing.T) {
 				t.Parallel()
 				run(t, func(t testing.TB) *house {
-					h := &house{redis: servicetest.OwnRedis(t).URL, database: fresh(t), ack: ack}
-					h.database.Workers, h.database.Log = orders.DefaultOptions().Workers, discard
-					h.store = h.open(t)
-					return h
+					return newHouse(t, servicetest.OwnRedis(t).URL, fresh(t), ack)
 				})
 			})
 		}
 	}
+}
+
+func newHouse(t testing.TB, redis string, database sqlstore.Options, ack Ack) *house {
+	t.Helper()
+	h := &house{redis: redis, database: database, ack: ack}
+	h.database.Workers, h.database.Log = orders.DefaultOptions().Workers, discard
+	h.store = h.open(t)
+	return h
 }
 
 func (h *house) open(t testing.TB) *sqlstore.Store {
@@ -172,14 +177,34 @@ type wire struct {
 
 func (w *wire) dial(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
-	opts, err := redis.ParseURL(url)
+	client, err := connect(url, w.connect)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.ContextTimeoutEnabled, opts.DialerRetries, opts.Dialer = true, 1, w.connect
-	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// connect makes a client of one server, of sentinels or of a cluster, as the URL says.
+func connect(url string, dialer func(context.Context, string, string) (net.Conn, error)) (redis.UniversalClient, error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	switch rest, master, _ := strings.Cut(rest, "?master="); scheme {
+	case "redis-cluster":
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: strings.Split(rest, ","), ContextTimeoutEnabled: true, DialerRetries: 1, Dialer: dialer,
+			ClusterStateReloadInterval: time.Second,
+		}), nil
+	case "redis-sentinel":
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			SentinelAddrs: strings.Split(rest, ","), MasterName: master, ContextTimeoutEnabled: true, DialerRetries: 1, Dialer: dialer,
+		}), nil
+	}
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	opts.ContextTimeoutEnabled, opts.DialerRetries, opts.Dialer = true, 1, dialer
+	return redis.NewClient(opts), nil
 }
 
 func (w *wire) connect(ctx context.Context, network, address string) (net.Conn, error) {

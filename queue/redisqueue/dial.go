@@ -18,6 +18,15 @@ const (
 	dialTimeout = 2 * time.Second
 	ioTimeout   = 2 * time.Second
 	poolSize    = 64 // connections for scripts; polls share a pipeline of their own
+
+	// dials is how often one attempt of a command dials: whoever waits is to know soon
+	// that nobody is there, and a command has further attempts. go-redis's five make 2 s
+	// of a refusal.
+	dials = 1
+	// clusterReload is how old the view of who serves what in a cluster gets. A node that
+	// hangs sends nobody elsewhere: by go-redis's 60 s its place would be found a minute
+	// after another took it.
+	clusterReload = time.Second
 )
 
 // Dial makes a client from a URL; it does not connect yet. Forms:
@@ -45,7 +54,7 @@ func Dial(raw string) (redis.UniversalClient, error) {
 		}
 		// Without this a context's deadline does not cut a command in flight.
 		o.ContextTimeoutEnabled = true
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolSize = dialTimeout, ioTimeout, ioTimeout, poolSize
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolSize, o.DialerRetries = dialTimeout, ioTimeout, ioTimeout, poolSize, dials
 		return redis.NewClient(o), nil
 	case "redis-cluster", "redis-sentinel":
 		return dialMany(scheme, rest)
@@ -83,7 +92,8 @@ func dialMany(scheme, rest string) (redis.UniversalClient, error) {
 	if scheme == "redis-cluster" {
 		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: addrs, Username: user, Password: pass, ContextTimeoutEnabled: true,
-			DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolSize: poolSize,
+			DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolSize: poolSize, DialerRetries: dials,
+			ClusterStateReloadInterval: clusterReload,
 		}), nil
 	}
 	master := params.Get("master")
@@ -96,7 +106,7 @@ func dialMany(scheme, rest string) (redis.UniversalClient, error) {
 	}
 	return redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: master, SentinelAddrs: addrs, DB: db, Username: user, Password: pass, ContextTimeoutEnabled: true,
-		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolSize: poolSize,
+		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolSize: poolSize, DialerRetries: dials,
 	}), nil
 }
 

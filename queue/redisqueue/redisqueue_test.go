@@ -20,7 +20,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dial(t testing.TB) redis.UniversalClient {
 	t.Helper()
-	client, err := redisqueue.Dial(servicetest.Redis(t))
+	return dialTo(t, servicetest.Redis(t))
+}
+
+func dialTo(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	client, err := redisqueue.Dial(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,13 +51,15 @@ func newLine(t testing.TB, client redis.UniversalClient) string {
 	return id
 }
 
-func TestContract(t *testing.T) {
-	servicetest.Redis(t)
+func TestContract(t *testing.T) { contract(t, servicetest.Redis(t)) }
+
+// contract runs the suite on a Redis of any form.
+func contract(t *testing.T, url string) {
 	queuetest.Run(t, queuetest.Implementation{
 		Open: func(t testing.TB, opts queue.Options) func() queue.Line {
-			id := newLine(t, dial(t))
+			id := newLine(t, dialTo(t, url))
 			return func() queue.Line {
-				line, err := redisqueue.New(dial(t), id, opts)
+				line, err := redisqueue.New(dialTo(t, url), id, opts)
 				if err != nil {
 					t.Fatal(err)
 				}
