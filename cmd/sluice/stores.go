@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -38,6 +39,9 @@ type lineStore struct {
 	onlyHome bool
 }
 
+// checkRedisEvery is how soon it is said that Redis has become one that loses visitors.
+const checkRedisEvery = 5 * time.Second
+
 // openLineStore reaches for Redis, or makes a home in the process.
 func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 	if a.cfg.Redis == "" {
@@ -57,6 +61,9 @@ func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 	if err := redisqueue.Check(ctx, client); err != nil {
 		return nil, fmt.Errorf("using Redis at %s: %w", a.cfg.Redis, err)
 	}
+	a.lineLoops = append(a.lineLoops, func(ctx context.Context) error {
+		return redisqueue.Guard(ctx, client, checkRedisEvery, a.log)
+	})
 	_, address, _ := strings.Cut(string(a.cfg.Redis), "://")
 	if at := strings.LastIndex(address, "@"); at >= 0 {
 		address = address[at+1:] // whoever logs in, it is the same line

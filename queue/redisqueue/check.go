@@ -2,8 +2,11 @@ package redisqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -32,6 +35,36 @@ func Check(ctx context.Context, client redis.UniversalClient) error {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return check(ctx, node) })
 	}
 	return check(ctx, client)
+}
+
+// Guard checks again at the interval until ctx ends, and says in the log when this Redis
+// must not hold a line any more, and when it may again: the policy can be changed while
+// it serves, and a fail-over brings a server that nobody has checked. It ends nothing:
+// visitors are better off with a line that might lose some of them than with none. That
+// Redis does not answer is for others to say.
+func Guard(ctx context.Context, client redis.UniversalClient, every time.Duration, log *slog.Logger) error {
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	for bad := false; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+		bounded, cancel := context.WithTimeout(ctx, ioTimeout)
+		err := Check(bounded, client)
+		cancel()
+		evicts := errors.As(err, new(*EvictionError))
+		switch {
+		case err != nil && !evicts:
+			continue
+		case evicts && !bad:
+			log.Error("Redis may throw visitors away", "error", err)
+		case !evicts && bad:
+			log.Info("Redis keeps what it has again")
+		}
+		bad = evicts
+	}
 }
 
 func judgeMemory(info string) error {

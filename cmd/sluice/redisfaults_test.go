@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/servicetest"
+)
+
+// faultFor is how long Redis is in trouble: longer than any deadline of ours.
+const faultFor = 4 * time.Second
+
+// trouble is a Redis that a test may do anything to, and the network in front of it.
+type trouble struct {
+	*testing.T
+	server *servicetest.RedisServer
+	wire   *servicetest.Proxy
+	folder string
+}
+
+func (r *trouble) command(args ...any) {
+	r.Helper()
+	if _, err := r.server.Ask(args...); err != nil {
+		r.Fatalf("%v: %v", args, err)
+	}
+}
+
+// TestRedisFaults has visitors wait while their Redis is in each kind of trouble. They
+// are told to come again, at once or after 2 s; tokens order; and afterwards, without
+// anybody's help, all go in by their places, once.
+func TestRedisFaults(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]struct {
+		begin, over func(*trouble)
+		// loses is whether Redis forgets; shown is whether a poll may find a place.
+		loses, shown bool
+	}{
+		"killed, and empty after": {
+			begin: func(r *trouble) { r.server.Stop() }, over: func(r *trouble) { r.server.Start() }, loses: true,
+		},
+		"killed, and back with an older copy": {
+			begin: func(r *trouble) { r.command("SAVE"); time.Sleep(time.Second); r.server.Stop() },
+			over:  func(r *trouble) { r.server.Start() }, loses: true,
+		},
+		"frozen": {
+			begin: func(r *trouble) { r.server.Freeze() }, over: func(r *trouble) { r.server.Thaw() },
+		},
+		"slow": {
+			begin: func(r *trouble) { r.wire.Delay(2 * time.Second) }, over: func(r *trouble) { r.wire.Delay(0) },
+		},
+		"half-open connections": {
+			begin: func(r *trouble) { r.wire.Set(servicetest.Silent) }, over: func(r *trouble) { r.wire.Set(servicetest.None) },
+		},
+		"connections reset": {
+			begin: func(r *trouble) { r.wire.Set(servicetest.Reset) }, over: func(r *trouble) { r.wire.Set(servicetest.None) },
+		},
+		"cut off in the middle of an answer": {
+			begin: func(r *trouble) { r.wire.Set(servicetest.Cut) }, over: func(r *trouble) { r.wire.Set(servicetest.None) },
+		},
+		"out of memory": {
+			begin: func(r *trouble) { r.command("CONFIG", "SET", "maxmemory", "1") },
+			over:  func(r *trouble) { r.command("CONFIG", "SET", "maxmemory", "0") }, shown: true,
+		},
+		"a replica that only reads": {
+			begin: func(r *trouble) { r.command("REPLICAOF", "127.0.0.1", "1") },
+			over:  func(r *trouble) { r.command("REPLICAOF", "NO", "ONE") }, shown: true,
+		},
+		"it cannot write its disk": {
+			// What it would rename its copy to is a folder with something in it.
+			begin: func(r *trouble) {
+				if err := os.MkdirAll(filepath.Join(r.folder, "dump.rdb", "in the way"), 0o700); err != nil {
+					r.Fatal(err)
+				}
+				r.command("CONFIG", "SET", "save", "3600 1")
+				_, _ = r.server.Ask("SAVE")
+			},
+			over: func(r *trouble) {
+				if err := os.RemoveAll(filepath.Join(r.folder, "dump.rdb")); err != nil {
+					r.Fatal(err)
+				}
+				r.command("SAVE")
+			},
+			shown: true,
+		},
+		"loading what it had": {
+			begin: func(r *trouble) {
+				r.command("SAVE")
+				r.server.Stop()
+				r.server.Start()
+				if info, err := r.server.Ask("INFO", "persistence"); err != nil || !strings.Contains(fmt.Sprint(info), "\nloading:1") {
+					r.Fatalf("it does not load: %v %v", info, err)
+				}
+			},
+			over: func(*trouble) {}, loses: true,
+		},
+		"emptied": {
+			begin: func(r *trouble) { r.command("FLUSHALL") }, over: func(*trouble) {}, loses: true, shown: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &trouble{T: t, folder: t.TempDir()}
+			args := []string{"--dir", r.folder}
+			if name == "loading what it had" {
+				args = append(args, "--key-load-delay", "250000") // µs for each of a dozen keys
+			}
+			r.server = servicetest.OwnRedis(t, args...)
+			r.wire = servicetest.NewProxy(t, r.server)
+			shop := serveEmbedded(t, append(watchesNothing, "SLUICE_REDIS="+r.wire.URL, "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3))...)
+			v := newVigil(t, 100, shop)
+			v.some(10)
+
+			fault.begin(r)
+			var lost time.Time
+			if fault.loses {
+				lost = time.Now()
+			}
+			v.join(5)
+			eventually(t, "somebody is told to come again, or nobody had to", func() bool {
+				return fault.shown || v.told("503 queue_unavailable") > 0
+			})
+			v.orders()
+			time.Sleep(faultFor)
+			v.orders()
+			fault.over(r)
+			t.Logf("back after %s", v.back().Round(time.Millisecond))
+			eventually(t, "those who came meanwhile stand in line", func() bool { return v.count() == 105 })
+			v.judge(lost)
+		})
+	}
+}
+
+// A policy that throws visitors away, set while the line is served, is said at once; so
+// is that it is over.
+func TestEvictionIsNoticed(t *testing.T) {
+	t.Parallel()
+	server := servicetest.OwnRedis(t, "--maxmemory", "100mb")
+	shop := serveEmbedded(t, "SLUICE_REDIS="+server.URL, "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3))
+	client := server.Client()
+	set := func(policy string) {
+		if err := client.ConfigSet(t.Context(), "maxmemory-policy", policy).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("allkeys-lru")
+	shop.log.await(t, "maxmemory-policy is allkeys-lru")
+	set("noeviction")
+	shop.log.await(t, "Redis keeps what it has again")
+}
