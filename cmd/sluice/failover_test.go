@@ -35,7 +35,9 @@ func TestFailOver(t *testing.T) {
 			}
 		},
 	}
-	ends := map[string]struct{ fall, rise func(*servicetest.RedisServer) }{
+	ends := map[string]struct {
+		fall, rise func(*servicetest.RedisServer)
+	}{
 		"killed": {(*servicetest.RedisServer).Stop, (*servicetest.RedisServer).Start},
 		"frozen": {(*servicetest.RedisServer).Freeze, (*servicetest.RedisServer).Thaw},
 	}
@@ -44,7 +46,7 @@ func TestFailOver(t *testing.T) {
 			t.Run(kind+"/"+end, func(t *testing.T) {
 				t.Parallel()
 				servers := start(t)
-				shared := append(watchesNothing,
+				shared := append(inTrouble,
 					"SLUICE_REDIS="+servers.url, "SLUICE_DATABASE="+servicetest.MySQL(t), "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3))
 				v := newVigil(t, 150, serveEmbedded(t, shared...), serveEmbedded(t, shared...))
 				v.some(10)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,12 @@ import (
 	"sluice/servicetest"
 )
 
-// faultFor is how long Redis is in trouble: longer than any deadline of ours.
-const faultFor = 4 * time.Second
+// Redis is in trouble for longer than any deadline of ours, and once for longer than
+// somebody may be silent who is near the head.
+const (
+	faultFor     = 4 * time.Second
+	longFaultFor = 15 * time.Second
+)
 
 // trouble is a Redis that a test may do anything to, and the network in front of it.
 type trouble struct {
@@ -38,6 +43,7 @@ func TestRedisFaults(t *testing.T) {
 		begin, over func(*trouble)
 		// loses is whether Redis forgets; shown is whether a poll may find a place.
 		loses, shown bool
+		lasts        time.Duration // faultFor, if not said
 	}{
 		"killed, and empty after": {
 			begin: func(r *trouble) { r.server.Stop() }, over: func(r *trouble) { r.server.Start() }, loses: true,
@@ -48,6 +54,7 @@ func TestRedisFaults(t *testing.T) {
 		},
 		"frozen": {
 			begin: func(r *trouble) { r.server.Freeze() }, over: func(r *trouble) { r.server.Thaw() },
+			lasts: longFaultFor,
 		},
 		"slow": {
 			begin: func(r *trouble) { r.wire.Delay(2 * time.Second) }, over: func(r *trouble) { r.wire.Delay(0) },
@@ -110,7 +117,7 @@ func TestRedisFaults(t *testing.T) {
 			}
 			r.server = servicetest.OwnRedis(t, args...)
 			r.wire = servicetest.NewProxy(t, r.server)
-			shop := serveEmbedded(t, append(watchesNothing, "SLUICE_REDIS="+r.wire.URL, "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3))...)
+			shop := serveEmbedded(t, append(inTrouble, "SLUICE_REDIS="+r.wire.URL, "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3))...)
 			v := newVigil(t, 100, shop)
 			v.some(10)
 
@@ -124,7 +131,7 @@ func TestRedisFaults(t *testing.T) {
 				return fault.shown || v.told("503 queue_unavailable") > 0
 			})
 			v.orders()
-			time.Sleep(faultFor)
+			time.Sleep(cmp.Or(fault.lasts, faultFor))
 			v.orders()
 			fault.over(r)
 			t.Logf("back after %s", v.back().Round(time.Millisecond))

@@ -53,8 +53,8 @@ const (
 	tooLong = 7 * time.Second
 )
 
-// watchesNothing is what a test with much trouble and little time sets.
-var watchesNothing = []string{"SLUICE_LINE_RECOVERY_HOLD=1s", "SLUICE_LIMITS_POLL_FACTOR=0", "SLUICE_LIMITS_ENTER_PER_ADDRESS=0"}
+// inTrouble is what an instance of these tests is told: they have little time, and poll much.
+var inTrouble = []string{"SLUICE_LINE_RECOVERY_HOLD=1s", "SLUICE_LIMITS_POLL_FACTOR=0", "SLUICE_LIMITS_ENTER_PER_ADDRESS=0"}
 
 // newVigil begins with n visitors in a line that moves, slowly.
 func newVigil(t *testing.T, n int, at ...*instance) *vigil {
@@ -276,7 +276,7 @@ func (v *vigil) judge(lost time.Time) {
 			last = &after
 		}
 		if first.Before(*last) {
-			v.Errorf("visitor %d of %d was let in at %s, one behind at %s", i, len(v.seats), first, *last)
+			v.Errorf("visitor %d of %d was let in at %s, one in front of them at %s", i, len(v.seats), first, *last)
 		}
 		*last = first
 	}

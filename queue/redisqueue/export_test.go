@@ -13,6 +13,7 @@ import (
 const (
 	MaxReads  = maxReads
 	IOTimeout = ioTimeout
+	PoolSize  = poolSize
 
 	DirectoryKey = directoryKey
 )
