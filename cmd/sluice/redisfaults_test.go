@@ -95,6 +95,10 @@ func TestRedisFaults(t *testing.T) {
 		},
 		"loading what it had": {
 			begin: func(r *trouble) {
+				for n := range 200 { // it looks up from its work after each KiB
+					r.command("SET", n, strings.Repeat("x", 2<<10))
+				}
+				r.command("CONFIG", "SET", "rdbcompression", "no")
 				r.command("SAVE")
 				r.server.Stop()
 				r.server.Start()
@@ -113,7 +117,7 @@ func TestRedisFaults(t *testing.T) {
 			r := &trouble{T: t, folder: t.TempDir()}
 			args := []string{"--dir", r.folder}
 			if name == "loading what it had" {
-				args = append(args, "--key-load-delay", "250000") // µs for each of a dozen keys
+				args = append(args, "--key-load-delay", "30000", "--loading-process-events-interval-bytes", "1024") // µs for each key
 			}
 			r.server = servicetest.OwnRedis(t, args...)
 			r.wire = servicetest.NewProxy(t, r.server)

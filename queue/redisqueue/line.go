@@ -24,6 +24,11 @@ type Line struct {
 	// clock is the last reading of the store's; nil before the first.
 	clock atomic.Pointer[reading]
 
+	// deaf is whether the last round of the sweep failed. A store may well do what it is
+	// told and not be heard, when it or the network is slow: then polls fail as well, and
+	// who is taken for silent has been asking all the time.
+	deaf atomic.Bool
+
 	mu    sync.Mutex
 	known memory // guarded by mu
 }
@@ -255,16 +260,18 @@ func (l *Line) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, err
 	for {
 		chunk := heard[:min(maxHeard, len(heard))]
 		heard = heard[len(chunk):]
-		args := append(make([]any, 0, 7+2*len(chunk)), l.opts.Told.Longest().Milliseconds(), l.opts.Grace.Milliseconds(),
-			l.opts.KeepPlace.Milliseconds(), l.ticketTTL(), queue.MinZone, queue.MaxZone, flag(len(heard) > 0))
+		args := append(make([]any, 0, 8+2*len(chunk)), l.opts.Told.Longest().Milliseconds(), l.opts.Grace.Milliseconds(),
+			l.opts.KeepPlace.Milliseconds(), l.ticketTTL(), queue.MinZone, queue.MaxZone, flag(len(heard) > 0), flag(l.deaf.Load()))
 		for _, h := range chunk {
 			args = append(args, h.Told.Milliseconds(), h.Subject)
 		}
 		reply, err := l.run(ctx, sweepScript, "sweeping", args...).Slice()
 		if err != nil {
+			l.deaf.Store(true)
 			return queue.Swept{}, err
 		}
 		if r := values(reply); len(heard) == 0 {
+			l.deaf.Store(false)
 			return queue.Swept{Zone: r.int(0), Away: r.int(1), GivenUp: r.int(2)}, nil
 		}
 	}

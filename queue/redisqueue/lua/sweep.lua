@@ -6,6 +6,8 @@
 --       3 how long an away place is kept once the head has passed it (ms)
 --       4 ticket's time to live (s)   5 smallest and   6 largest zone
 --       7 1 if more of the same round follows, else 0
+--       8 1 if the caller's last round failed, else 0: then polls may have failed too,
+--         and nobody was heard
 --       then, of each heard since the last round, at most 1000: what they were told
 --       (ms), subject
 -- Reply {zone, away, given up}
@@ -40,9 +42,9 @@ local SHRINKS = 16 -- the part of it that it loses at most with a marking
 local zone = math.floor(2 * (tonumber(line[8]) or 0) * limit / 1000)
 zone = math.min(math.max(zone, tonumber(line[14]) or 0, tonumber(ARGV[5])), tonumber(ARGV[6]))
 
-if #ARGV > 7 then
+if #ARGV > 8 then
   local heard = {}
-  for i = 8, #ARGV, 2 do
+  for i = 9, #ARGV, 2 do
     heard[#heard + 1] = int(now_ms + tonumber(ARGV[i]))
     heard[#heard + 1] = ARGV[i + 1]
   end
@@ -53,7 +55,7 @@ if ARGV[7] == '1' then return { zone, 0, 0 } end
 -- Since when whoever speaks would have been heard, and had a reason to speak.
 local listening = tonumber(line[6]) or now_ms
 if line[9] == '1' or phase_of(line[10], line[11]) ~= 'open' or now_ms < (tonumber(line[12] or '') or 0)
-  or now_ms - (tonumber(line[4]) or 0) > UNSWEPT then
+  or now_ms - (tonumber(line[4]) or 0) > UNSWEPT or ARGV[8] == '1' then
   listening = now_ms
 end
 redis.call('HSET', meta, 'swept_at', int(now_ms), 'listening', int(listening), 'zone', int(zone))
