@@ -56,20 +56,20 @@ type crowdSaw struct {
 
 // instant is where the crowd stood then.
 type instant struct {
-	Second  int     `json:"second"`
-	Waiting int64   `json:"waiting"`
-	In      int64   `json:"admitted"`
-	Ordered int64   `json:"ordered"`
-	Queue   trouble `json:"queue"`
-	Orders  trouble `json:"orders"`
+	Second  int      `json:"second"`
+	Waiting int64    `json:"waiting"`
+	In      int64    `json:"admitted"`
+	Ordered int64    `json:"ordered"`
+	Queue   refusals `json:"queue"`
+	Orders  refusals `json:"orders"`
 }
 
-type trouble struct {
+type refusals struct {
 	Unanswered  int64 `json:"unanswered"`
 	Unavailable int64 `json:"unavailable"`
 }
 
-func (t trouble) sum() int64 { return t.Unanswered + t.Unavailable }
+func (t refusals) sum() int64 { return t.Unanswered + t.Unavailable }
 
 // receipt is what one visitor was told was theirs.
 type receipt struct{ ticket, order, coupon string }
@@ -251,13 +251,13 @@ func (c *chaos) judgeIsolation(saw crowdSaw) finding {
 }
 
 // between is what the crowd met from one time to another, in whole seconds within.
-func (saw crowdSaw) between(from, to time.Time) (queue, orders trouble) {
+func (saw crowdSaw) between(from, to time.Time) (queue, orders refusals) {
 	first, last := saw.at(from.Add(999*time.Millisecond)), saw.at(to)
 	if last.Second <= first.Second {
-		return trouble{}, trouble{}
+		return refusals{}, refusals{}
 	}
-	less := func(a, b trouble) trouble {
-		return trouble{a.Unanswered - b.Unanswered, a.Unavailable - b.Unavailable}
+	less := func(a, b refusals) refusals {
+		return refusals{a.Unanswered - b.Unanswered, a.Unavailable - b.Unavailable}
 	}
 	return less(last.Queue, first.Queue), less(last.Orders, first.Orders)
 }

@@ -114,7 +114,7 @@ func (c *chaos) openShop() {
 		c.Fatalf("coupon: %d %v", status, answer)
 	}
 	c.coupon = int(number(answer, "coupon_id"))
-	rate := float64(c.visitors) / (0.75 * c.over.Seconds())
+	rate := float64(c.visitors) / (0.9 * c.over.Seconds())
 	if status, answer := call(c, http.MethodPatch, admin+"/admin/api/lines/default", nil, fmt.Sprintf(`{"rate_override":%.3f}`, rate)); status != http.StatusOK {
 		c.Fatalf("rate: %d %v", status, answer)
 	}
@@ -231,7 +231,7 @@ func (c *chaos) awaitCrowd() error {
 		return err
 	case <-time.After(time.Until(c.begun.Add(2*c.over + 4*time.Minute))):
 		_ = c.crowd.Process.Signal(syscall.SIGTERM)
-		return fmt.Errorf("the crowd was not done in time: %v", <-done)
+		return fmt.Errorf("the crowd was not done in time: %w", <-done)
 	}
 }
 
@@ -245,11 +245,10 @@ type survivor struct {
 	log            *os.File
 	restarts, gone int // gone is how often it ended although nobody asked it to
 
-	mu      sync.Mutex
-	cmd     *exec.Cmd
-	ended   chan struct{} // closed when cmd has ended
-	wanted  bool          // it is to run
-	stopped int           // exit code of a SIGTERM, or -1
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has ended
+	wanted bool          // it is to run
 }
 
 func (c *chaos) newSurvivor(i int) *survivor {
