@@ -69,6 +69,7 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 	poll := queue.PollAfter(st.Position, st.Length, view.Soonest(st.Position), s.cfg.PollBudget(l.id), rand.Float64())
 	b = appendPoll(b, c, poll)
 	l.attendance.Polled(st.Ticket.Subject, st.Position, poll)
+	s.limits.told(st.Ticket.ID, poll)
 	if r := reason(view); r != "" {
 		b = append(b, `,"reason":"`...)
 		b = append(b, r...)
@@ -95,6 +96,7 @@ func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Stand
 	poll := queue.PollScheduled(opensIn, st.Length, s.cfg.PollBudget(l.id), rand.Float64())
 	b = appendPoll(b, c, poll)
 	l.attendance.Polled(st.Ticket.Subject, 0, poll)
+	s.limits.told(st.Ticket.ID, poll)
 	b = appendMessage(b, view.Settings)
 	return l.appendTimes(b, st)
 }

@@ -15,13 +15,18 @@ import (
 // The operator's listener usually stands on a loopback address without a
 // password, next to a browser full of other people's pages. Such a page can send
 // requests here (cross-site), or have its own name point here (DNS rebinding).
-// The Origin and Content-Type checks stop the first, the Host check the second.
+// Origin, Content-Type and Sec-Fetch-Site stop the first, the Host check the second.
+// Reads are refused to other pages too: they could not see the answer, but have
+// exports made for as long as they are open.
 
 // operator guards what tells or does something on the operator's listener.
 func (s *Server) operator(h fiber.Handler) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		if !s.hosts.allows(host(c)) {
 			return explain(errOriginRefused, "This Host is not one of the operator's listener; see admin.hosts.")
+		}
+		if foreign(c) {
+			return errOriginRefused
 		}
 		if err := s.authorize(c); err != nil {
 			return err

@@ -26,6 +26,7 @@ type router struct {
 	server *Server
 	app    *fiber.App
 	name   string // of the application, for metrics
+	shared bool   // with the pages of cors.origins
 }
 
 func (r *router) get(path string, h fiber.Handler)    { r.app.Get(path, r.wrap(path, h)) }
@@ -35,8 +36,15 @@ func (r *router) patch(path string, h fiber.Handler)  { r.app.Patch(path, r.wrap
 func (r *router) delete(path string, h fiber.Handler) { r.app.Delete(path, r.wrap(path, h)) }
 
 func (r *router) wrap(path string, h fiber.Handler) fiber.Handler {
-	route := r.server.metrics.route(r.name, path)
-	return func(c *fiber.Ctx) error { return r.server.answer(c, route, h) }
+	s, route := r.server, r.server.metrics.route(r.name, path)
+	if !r.shared {
+		return func(c *fiber.Ctx) error { return s.answer(c, route, h) }
+	}
+	return func(c *fiber.Ctx) error {
+		err := s.answer(c, route, h)
+		s.share(c) // after the handler, which may set Vary; problems are shared too
+		return err
+	}
 }
 
 // answer is what every request goes through once: it names the request, runs

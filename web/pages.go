@@ -17,7 +17,17 @@ var assetFiles embed.FS
 // pagePolicy lets a page load what this server serves, and product images from
 // elsewhere; nothing inline runs, and nobody may put the page into a frame.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' http: https: data:; " +
-	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	"connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// assetPolicy is for a picture that is opened by itself, and for workers, which have
+// the policy of their own script.
+const assetPolicy = "default-src 'none'; frame-ancestors 'none'"
+
+// pagePermissions gives up what no page of ours uses.
+const pagePermissions = "camera=(), microphone=(), geolocation=(), payment=(), usb=(), serial=(), hid=(), " +
+	"display-capture=(), publickey-credentials-get=(), browsing-topics=()"
+
+const headerResourcePolicy = "Cross-Origin-Resource-Policy"
 
 // assetCache lets a browser keep assets for a while; then it asks by ETag.
 const assetCache = "public, max-age=300"
@@ -74,6 +84,8 @@ func page(name string) fiber.Handler {
 		c.Set(fiber.HeaderXFrameOptions, "DENY")
 		c.Set(fiber.HeaderReferrerPolicy, "same-origin")
 		c.Set("Cross-Origin-Opener-Policy", "same-origin")
+		c.Set(headerResourcePolicy, "same-origin")
+		c.Set("Permissions-Policy", pagePermissions)
 		return send(c, a, "no-cache")
 	}
 }
@@ -83,7 +95,8 @@ func serveAsset(c *fiber.Ctx) error {
 	if !ok || strings.HasPrefix(a.kind, "text/html") { // pages have their own routes and headers
 		return errNotFound
 	}
-	c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; style-src 'unsafe-inline'") // an SVG opened by itself
+	c.Set(fiber.HeaderContentSecurityPolicy, assetPolicy)
+	c.Set(headerResourcePolicy, "same-origin")
 	return send(c, a, assetCache)
 }
 

@@ -34,6 +34,8 @@ var (
 	errBodyTooLarge   = errors.New("web: body too large")
 	errMediaType      = errors.New("web: unsupported media type")
 	errHeaderTooLarge = errors.New("web: header too large")
+	errRateLimited    = errors.New("web: too often")
+	errProof          = errors.New("web: a proof of work is needed")
 )
 
 // ErrTooManyLines is what Config.Create says when there may be no more lines.
@@ -49,6 +51,7 @@ type problem struct {
 	detail  string
 	retry   time.Duration
 	routine bool
+	more    string // further members of the problem, in JSON, each after a comma
 }
 
 // problems is the one place that decides status and code. The first match wins.
@@ -69,6 +72,7 @@ var problems = []problem{
 	{err: orders.ErrOtherLine, status: 403, code: "token_other_line", detail: "This is for visitors of another line."},
 	{err: orders.ErrOrderOfAnother, status: 403, code: "order_of_another", detail: "The order was made with another token."},
 	{err: errOriginRefused, status: 403, code: "origin_refused", detail: "The request comes from a place that may not make it."},
+	{err: errProof, status: 403, code: "proof_required", detail: "A proof of work is needed."},
 
 	{err: errNotFound, status: 404, code: "not_found", detail: "There is nothing here."},
 	{err: errLineNotFound, status: 404, code: "line_not_found", detail: "There is no such line."},
@@ -94,6 +98,8 @@ var problems = []problem{
 
 	{err: admission.ErrTokenTooEarly, status: 425, code: "token_too_early", detail: "The token is not usable yet.", retry: time.Second},
 
+	{err: errRateLimited, status: 429, code: "rate_limited", detail: "Too often. Tickets stay good, and the place is kept.", retry: time.Second},
+
 	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too much to do at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: orders.ErrStopping, status: 503, code: "shutting_down", detail: "This server is stopping; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
@@ -105,11 +111,12 @@ var problems = []problem{
 var internal = problem{status: 500, code: "internal_error", detail: "Something went wrong here. It has been noted."}
 
 // explained is an error with a text or a time that is safe and useful to show
-// in place of the table's.
+// in place of the table's, or with more to show.
 type explained struct {
 	error
 	detail string
 	retry  time.Duration
+	more   string
 }
 
 func (e *explained) Unwrap() error { return e.error }
@@ -139,6 +146,7 @@ func problemOf(err error) (p problem, known bool) {
 		if e := (*explained)(nil); errors.As(err, &e) {
 			p.detail = cmp.Or(e.detail, p.detail)
 			p.retry = cmp.Or(e.retry, p.retry)
+			p.more = e.more
 		}
 		return p, true
 	}
@@ -221,6 +229,7 @@ func writeProblem(c *fiber.Ctx, p problem) {
 		b = strconv.AppendInt(b, ceilMS(p.retry), 10)
 		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(p.retry), 10))
 	}
+	b = append(b, p.more...)
 	b = append(b, '}')
 	if p.status == fiber.StatusUnauthorized {
 		c.Set(fiber.HeaderWWWAuthenticate, challenge(p.code))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"net"
 	"net/netip"
 	"slices"
@@ -30,9 +31,11 @@ func (s *Server) client(c *fiber.Ctx) netip.Addr {
 	if !s.trusts(addr) {
 		return addr
 	}
-	hops := strings.Split(c.Get(fiber.HeaderXForwardedFor), ",")
+	// Some proxies add a line of their own below the visitor's: the lines are one list.
+	lines := c.Request().Header.PeekAll(fiber.HeaderXForwardedFor)
+	hops := strings.Split(string(bytes.Join(lines, []byte(","))), ",")
 	for _, hop := range slices.Backward(hops) {
-		said, err := netip.ParseAddr(strings.TrimSpace(hop))
+		said, err := parseHop(strings.TrimSpace(hop))
 		if err != nil {
 			return addr
 		}
@@ -41,4 +44,12 @@ func (s *Server) client(c *fiber.Ctx) netip.Addr {
 		}
 	}
 	return addr
+}
+
+// parseHop reads an address with or without the port that some proxies add.
+func parseHop(hop string) (netip.Addr, error) {
+	if with, err := netip.ParseAddrPort(hop); err == nil {
+		return with.Addr(), nil
+	}
+	return netip.ParseAddr(hop)
 }

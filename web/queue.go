@@ -25,7 +25,7 @@ func (s *Server) routeQueue(r *router) {
 // enter gives the visitor a place, or finds the one they have. A ticket that is
 // no longer good is as if there were none: whoever asks to enter wants a place.
 func (s *Server) enter(c *fiber.Ctx) error {
-	if err := sameSite(c); err != nil {
+	if err := s.welcome(c); err != nil {
 		return err
 	}
 	l, err := s.line(c)
@@ -37,13 +37,16 @@ func (s *Server) enter(c *fiber.Ctx) error {
 	}
 	subject, held := "", (*queue.Ticket)(nil)
 	if t, err := s.ticket(c, l); err == nil {
+		if err := s.limits.poll(t.ID); err != nil {
+			return err
+		}
 		subject, held = t.Subject, &t
 	} else {
 		subject = queue.NewID()
 	}
 	ctx, cancel := queueContext()
 	defer cancel()
-	standing, err := l.line.Enter(ctx, subject, held)
+	standing, err := s.place(ctx, c, l, subject, held)
 	if err != nil {
 		return queueError("entering", err)
 	}
@@ -67,6 +70,9 @@ func (s *Server) position(c *fiber.Ctx) error {
 	}
 	t, err := s.ticket(c, l)
 	if err != nil {
+		return err
+	}
+	if err := s.limits.poll(t.ID); err != nil {
 		return err
 	}
 	ctx, cancel := queueContext()
@@ -95,7 +101,7 @@ func (s *Server) isOld(t queue.Ticket, now time.Time) bool {
 // leave gives a place up. A genuine ticket always leaves: one that has expired
 // may still have its place, and one of an earlier epoch has nothing to give up.
 func (s *Server) leave(c *fiber.Ctx) error {
-	if err := sameSite(c); err != nil {
+	if err := s.welcome(c); err != nil {
 		return err
 	}
 	l, err := s.line(c)
@@ -104,6 +110,9 @@ func (s *Server) leave(c *fiber.Ctx) error {
 	}
 	t, err := s.ticket(c, l)
 	if err != nil && !errors.Is(err, queue.ErrTicketExpired) {
+		return err
+	}
+	if err := s.limits.poll(t.ID); err != nil {
 		return err
 	}
 	ctx, cancel := queueContext()

@@ -5,6 +5,9 @@ package web
 func (s *Server) routePublic(r *router) {
 	if s.cfg.Role != RoleOrders {
 		s.routePages(r)
+	}
+	r.shared = true
+	if s.cfg.Role != RoleOrders {
 		s.routeQueue(r)
 	}
 	if s.cfg.Role != RoleQueue {

@@ -142,6 +142,11 @@ type Config struct {
 	FollowupTTL time.Duration
 	// TrustedProxies are the proxies in front: what they say of a visitor is believed.
 	TrustedProxies []netip.Prefix
+	// Limits are what one visitor may do.
+	Limits Limits
+	// Origins are those of other sites whose pages may call the queue, orders,
+	// coupons and products, as a browser writes them: https://www.example.com.
+	Origins []string
 	// AdminListen is the operator listener's configured address: a Host header
 	// that names it is trusted.
 	AdminListen string
@@ -181,6 +186,9 @@ func (c Config) Validate() error {
 	if c.FollowupTTL < 0 || c.AccessLogEvery < 0 {
 		wrong("follow-up time and access log sampling must not be negative")
 	}
+	if err := c.Limits.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 
@@ -193,6 +201,7 @@ type Server struct {
 
 	public, admin *fiber.App
 	metrics       *metrics
+	limits        limits
 	hosts         *allowedHosts
 	adminToken    []byte // SHA-256 of it; empty when none is set
 	causes        causes
@@ -230,6 +239,9 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Role != RoleOrders {
+		s.limits = newLimits(cfg.Limits)
+	}
 	s.hosts = newAllowedHosts(cfg.AdminListen, cfg.AdminHosts)
 	s.adminToken = hashToken(cfg.AdminToken)
 	s.metrics = newMetrics(s)
@@ -255,7 +267,12 @@ func (s *Server) newApp(name string, routes func(*router)) *fiber.App {
 		// Only requests that no route matched arrive here: every route answers
 		// its own errors.
 		ErrorHandler: func(c *fiber.Ctx, err error) error {
-			return s.answer(c, unmatched, func(*fiber.Ctx) error { return err })
+			return s.answer(c, unmatched, func(c *fiber.Ctx) error {
+				if name == "public" && errors.Is(fromFiber(err), errMethod) && s.preflight(c) {
+					return nil
+				}
+				return err
+			})
 		},
 	})
 	routes(&router{server: s, app: app, name: name})

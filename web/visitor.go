@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/url"
 	"strings"
 	"time"
 
@@ -70,31 +69,6 @@ func setCookie(c *fiber.Ctx, name, value string, age time.Duration) {
 // proxy. Somebody who lies about it only loses their own cookie.
 func behindTLS(c *fiber.Ctx) bool {
 	return c.Context().IsTLS() || strings.EqualFold(c.Get(fiber.HeaderXForwardedProto), "https")
-}
-
-// sameSite refuses what a browser marks as coming from elsewhere: another site
-// must not be able to put its visitors into our line or take them out of it.
-func sameSite(c *fiber.Ctx) error {
-	if strings.EqualFold(c.Get("Sec-Fetch-Site"), "cross-site") || !sameOrigin(c) {
-		return errOriginRefused
-	}
-	return nil
-}
-
-// sameOrigin reports whether the Origin is absent or names our Host. The scheme
-// is left out: behind a proxy that ends TLS we do not know our own.
-func sameOrigin(c *fiber.Ctx) bool {
-	origin := c.Get(fiber.HeaderOrigin)
-	if origin == "" {
-		return true
-	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
-	plain := func(host string) string { return strings.TrimSuffix(strings.ToLower(host), port) }
-	return plain(u.Host) == plain(host(c))
 }
 
 // host is the Host header as it was sent, with its port.

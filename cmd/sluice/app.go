@@ -165,6 +165,10 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 	if err != nil {
 		return err
 	}
+	proofs, err := web.NewProofs(secrets, a.cfg.Limits.ProofOfWork)
+	if err != nil {
+		return err
+	}
 	cfg := web.Config{
 		Role:           a.cfg.Role,
 		Lines:          lines.served,
@@ -175,6 +179,8 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 		PollBudget:     lines.pollBudget,
 		FollowupTTL:    a.cfg.Orders.FollowupTTL,
 		TrustedProxies: networks(a.cfg.Identity.TrustedProxies),
+		Limits:         web.Limits{PollFactor: a.cfg.Limits.PollFactor, EnterPerAddress: a.cfg.Limits.EnterPerAddress, Proofs: proofs},
+		Origins:        a.cfg.CORS.Origins,
 		AdminListen:    a.cfg.Admin.Listen,
 		AdminToken:     string(a.cfg.Admin.Token),
 		AdminHosts:     a.cfg.Admin.Hosts,
