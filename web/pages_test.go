@@ -187,3 +187,62 @@ func TestTranslations(t *testing.T) {
 		t.Errorf("only %d texts", len(korean))
 	}
 }
+
+// What a page runs and who may hold it is said in its headers; what is not a page
+// cannot pass for one.
+func TestSecurityHeaders(t *testing.T) {
+	inBubble(t, setup{orders: withOrders()}, func(t *testing.T, f *fixture) {
+		policy := func(a answered) map[string]string {
+			directives := make(map[string]string)
+			for _, directive := range strings.Split(a.header.Get("Content-Security-Policy"), "; ") {
+				name, value, _ := strings.Cut(directive, " ")
+				directives[name] = value
+			}
+			return directives
+		}
+		for _, a := range []answered{f.public("GET", "/", ""), f.public("GET", "/wait", ""), f.admin("GET", "/admin", "")} {
+			for name, want := range map[string]string{
+				"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
+				"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			} {
+				if got := a.header.Get(name); got != want {
+					t.Errorf("%s: %s is %q", a.asked, name, got)
+				}
+			}
+			for name, want := range map[string]string{
+				"default-src": "'none'", "script-src": "'self'", "worker-src": "'self'", "connect-src": "'self'", "style-src": "'self'",
+				"base-uri": "'none'", "frame-ancestors": "'none'", "form-action": "'self'",
+			} {
+				if got := policy(a)[name]; got != want {
+					t.Errorf("%s: %s is %q", a.asked, name, got)
+				}
+			}
+			for _, feature := range []string{"camera", "microphone", "geolocation", "payment"} {
+				if !strings.Contains(a.header.Get("Permissions-Policy"), feature+"=()") {
+					t.Errorf("%s: Permissions-Policy is %q", a.asked, a.header.Get("Permissions-Policy"))
+				}
+			}
+		}
+		for name := range assets {
+			if strings.HasSuffix(name, ".html") {
+				f.public("GET", "/assets/"+name, "").problem(404, "not_found")
+				continue
+			}
+			a := f.public("GET", "/assets/"+name, "").want(200)
+			if policy(a)["default-src"] != "'none'" || strings.Contains(a.header.Get("Content-Security-Policy"), "unsafe") ||
+				a.header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+				t.Errorf("%s: %v", a.asked, a.header)
+			}
+		}
+		for _, a := range []answered{
+			f.public("GET", "/nosuch", ""), f.public("PUT", "/", ""), f.public("POST", "/queue/enter", ""), f.public("GET", "/queue/position", ""),
+			f.public("GET", "/products", ""), f.public("POST", "/orders", ""), f.admin("GET", "/healthz", ""), f.admin("GET", "/metrics", ""),
+			f.admin("GET", "/admin/api/lines/default/audit", ""), f.admin("GET", "/nosuch", ""),
+		} {
+			if a.header.Get("X-Content-Type-Options") != "nosniff" || strings.HasPrefix(a.header.Get("Content-Type"), "text/html") ||
+				a.header.Get("Server") != "" || a.header.Get("X-Powered-By") != "" {
+				t.Errorf("%s: %v", a.asked, a.header)
+			}
+		}
+	})
+}

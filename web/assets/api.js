@@ -18,6 +18,34 @@ export async function call(method, path, { body, headers = {} } = {}) {
   }
 }
 
+// enter asks for a place. Where newcomers have to do some work first, a worker does it,
+// so that the page stays quick; working is called before.
+export async function enter(query, working) {
+  let headers = {};
+  for (let tries = 0; ; tries++) {
+    const answer = await call('POST', `/queue/enter${query}`, { headers });
+    if (answer.body.code !== 'proof_required' || tries === 3) return answer;
+    working();
+    const proof = await solved(answer.body);
+    if (!proof) return { status: 0, body: {}, retryAfter: 2000 };
+    headers = { 'X-Queue-Proof': proof };
+  }
+}
+
+// solved has a worker find the proof; nothing where none can run.
+function solved({ challenge, bits }) {
+  return new Promise((done) => {
+    const worker = new Worker('/assets/solve.js');
+    const end = (proof) => {
+      worker.terminate();
+      done(proof);
+    };
+    worker.onmessage = ({ data }) => end(data);
+    worker.onerror = () => end();
+    worker.postMessage({ challenge, bits });
+  });
+}
+
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // What a visitor wants, the turn they hold, their coupon and their last receipt live

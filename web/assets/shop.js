@@ -1,4 +1,4 @@
-import { call, coupon, lineQuery, pictureAddress, receipt, sleep, turn, turnOf, wanted } from './api.js';
+import { call, coupon, enter as takePlace, lineQuery, pictureAddress, receipt, sleep, turn, turnOf, wanted } from './api.js';
 import { clock, money, moment, number, say, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
@@ -109,7 +109,7 @@ function proceed() {
 async function enter(line) {
   setBusy(true);
   notice(t('shop.entering'));
-  const { status, body } = await call('POST', `/queue/enter${lineQuery(line)}`);
+  const { body } = await takePlace(lineQuery(line), () => notice(t('shop.entering'), t('shop.working')));
   setBusy(false);
   if (body.state === 'admitted') {
     turn.set(turnOf(body));

@@ -13,6 +13,7 @@ export const ko = {
   'shop.crowd': '{n}명 대기 중',
   'shop.turn': '지금 차례입니다. 남은 시간 {time}. 원하는 상품을 고르세요.',
   'shop.entering': '대기 순번을 받는 중입니다 …',
+  'shop.working': '자동 접속을 막기 위해 브라우저가 간단한 계산을 하고 있습니다. 몇 초 걸립니다.',
   'shop.ordering': '주문하는 중입니다 …',
   'shop.busy': '주문이 몰려 있습니다. 같은 차례로 다시 시도하고 있습니다 …',
   'shop.offline': '연결이 끊겼습니다. 다시 시도하고 있으며, 차례는 그대로 유지됩니다 …',
@@ -54,6 +55,7 @@ export const ko = {
 
   'wait.name': '대기실',
   'wait.joining': '잠시만 기다려 주세요 …',
+  'wait.working': '자동 접속을 막기 위해 브라우저가 간단한 계산을 하고 있습니다. 몇 초 걸립니다.',
   'wait.title': '대기 중입니다',
   'wait.lead': '이 페이지를 열어 두세요. 차례가 되면 자동으로 이동합니다.',
   'wait.next': '다음 차례입니다',

@@ -18,6 +18,7 @@ const en = {
   'shop.crowd': '{n} in line',
   'shop.turn': 'It is your turn for another {time}. Choose what you want.',
   'shop.entering': 'Finding you a place …',
+  'shop.working': 'Your browser solves a small task first, which keeps robots out. It takes a few seconds.',
   'shop.ordering': 'Placing your order …',
   'shop.busy': 'The shop is busy. Trying again with the same turn …',
   'shop.offline': 'No connection. Trying again; your turn is kept …',
@@ -59,6 +60,7 @@ const en = {
 
   'wait.name': 'Waiting room',
   'wait.joining': 'One moment …',
+  'wait.working': 'Your browser solves a small task first, which keeps robots out. It takes a few seconds.',
   'wait.title': 'You are in line',
   'wait.lead': 'Keep this page open. When your turn comes it takes you on by itself.',
   'wait.next': 'You are next',

@@ -1,4 +1,4 @@
-import { call, journey, lineQuery, sleep, turn, turnOf, wanted } from './api.js';
+import { call, enter as takePlace, journey, lineQuery, sleep, turn, turnOf, wanted } from './api.js';
 import { clock, moment, number, say, span, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
@@ -25,7 +25,7 @@ async function poll() {
 
 async function enter() {
   $('enter').disabled = true;
-  show(await call('POST', `/queue/enter${query}`));
+  show(await takePlace(query, () => title('wait.joining', 'wait.working')));
   $('enter').disabled = false;
 }
 
