@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"sluice/servicetest"
 )
 
@@ -23,14 +25,15 @@ const (
 type trouble struct {
 	*testing.T
 	server *servicetest.RedisServer
+	client *redis.Client
 	wire   *servicetest.Proxy
 	folder string
 }
 
 func (r *trouble) command(args ...any) {
 	r.Helper()
-	if _, err := r.server.Ask(args...); err != nil {
-		r.Fatalf("%v: %v", args, err)
+	if err := r.client.Do(r.Context(), args...).Err(); err != nil {
+		r.Fatalf("%.100q: %v", args, err)
 	}
 }
 
@@ -95,9 +98,11 @@ func TestRedisFaults(t *testing.T) {
 		},
 		"loading what it had": {
 			begin: func(r *trouble) {
-				for n := range 200 { // it looks up from its work after each KiB
-					r.command("SET", n, strings.Repeat("x", 2<<10))
+				much := []any{"MSET"} // it looks up from its work after each KiB
+				for n := range 200 {
+					much = append(much, n, strings.Repeat("x", 2<<10))
 				}
+				r.command(much...)
 				r.command("CONFIG", "SET", "rdbcompression", "no")
 				r.command("SAVE")
 				r.server.Stop()
@@ -120,6 +125,7 @@ func TestRedisFaults(t *testing.T) {
 				args = append(args, "--key-load-delay", "30000", "--loading-process-events-interval-bytes", "1024") // µs for each key
 			}
 			r.server = servicetest.OwnRedis(t, args...)
+			r.client = r.server.Client()
 			r.wire = servicetest.NewProxy(t, r.server)
 			shop := serveEmbedded(t, append(inTrouble, "SLUICE_REDIS="+r.wire.URL, "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3))...)
 			v := newVigil(t, 100, shop)
