@@ -21,8 +21,8 @@ const (
 	longFaultFor = 15 * time.Second
 )
 
-// trouble is a Redis that a test may do anything to, and the network in front of it.
-type trouble struct {
+// ailing is a Redis that a test may do anything to, and the network in front of it.
+type ailing struct {
 	*testing.T
 	server *servicetest.RedisServer
 	client *redis.Client
@@ -30,7 +30,7 @@ type trouble struct {
 	folder string
 }
 
-func (r *trouble) command(args ...any) {
+func (r *ailing) command(args ...any) {
 	r.Helper()
 	if err := r.client.Do(r.Context(), args...).Err(); err != nil {
 		r.Fatalf("%.100q: %v", args, err)
@@ -43,61 +43,64 @@ func (r *trouble) command(args ...any) {
 func TestRedisFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct {
-		begin, over func(*trouble)
-		// loses is whether Redis forgets; shown is whether a poll may find a place.
-		loses, shown bool
-		lasts        time.Duration // faultFor, if not said
+		begin, over func(*ailing)
+		loses       bool          // Redis forgets
+		served      bool          // everybody is answered all the same
+		lasts       time.Duration // faultFor, if not said
 	}{
 		"killed, and empty after": {
-			begin: func(r *trouble) { r.server.Stop() }, over: func(r *trouble) { r.server.Start() }, loses: true,
+			begin: func(r *ailing) { r.server.Stop() }, over: func(r *ailing) { r.server.Start() }, loses: true,
 		},
 		"killed, and back with an older copy": {
-			begin: func(r *trouble) { r.command("SAVE"); time.Sleep(time.Second); r.server.Stop() },
-			over:  func(r *trouble) { r.server.Start() }, loses: true,
+			begin: func(r *ailing) { r.command("SAVE"); time.Sleep(time.Second); r.server.Stop() },
+			over:  func(r *ailing) { r.server.Start() }, loses: true,
 		},
 		"frozen": {
-			begin: func(r *trouble) { r.server.Freeze() }, over: func(r *trouble) { r.server.Thaw() },
+			begin: func(r *ailing) { r.server.Freeze() }, over: func(r *ailing) { r.server.Thaw() },
 			lasts: longFaultFor,
 		},
 		"slow": {
-			begin: func(r *trouble) { r.wire.Delay(2 * time.Second) }, over: func(r *trouble) { r.wire.Delay(0) },
+			begin: func(r *ailing) { r.wire.Delay(2 * time.Second) }, over: func(r *ailing) { r.wire.Delay(0) },
 		},
 		"half-open connections": {
-			begin: func(r *trouble) { r.wire.Set(servicetest.Silent) }, over: func(r *trouble) { r.wire.Set(servicetest.None) },
+			begin: func(r *ailing) { r.wire.Set(servicetest.Silent) }, over: func(r *ailing) { r.wire.Set(servicetest.None) },
 		},
 		"connections reset": {
-			begin: func(r *trouble) { r.wire.Set(servicetest.Reset) }, over: func(r *trouble) { r.wire.Set(servicetest.None) },
+			begin: func(r *ailing) { r.wire.Set(servicetest.Reset) }, over: func(r *ailing) { r.wire.Set(servicetest.None) },
 		},
 		"cut off in the middle of an answer": {
-			begin: func(r *trouble) { r.wire.Set(servicetest.Cut) }, over: func(r *trouble) { r.wire.Set(servicetest.None) },
+			begin: func(r *ailing) { r.wire.Set(servicetest.Cut) }, over: func(r *ailing) { r.wire.Set(servicetest.None) },
 		},
 		"out of memory": {
-			begin: func(r *trouble) { r.command("CONFIG", "SET", "maxmemory", "1") },
-			over:  func(r *trouble) { r.command("CONFIG", "SET", "maxmemory", "0") }, shown: true,
+			begin: func(r *ailing) { r.command("CONFIG", "SET", "maxmemory", "1") },
+			over:  func(r *ailing) { r.command("CONFIG", "SET", "maxmemory", "0") },
 		},
 		"a replica that only reads": {
-			begin: func(r *trouble) { r.command("REPLICAOF", "127.0.0.1", "1") },
-			over:  func(r *trouble) { r.command("REPLICAOF", "NO", "ONE") }, shown: true,
+			begin: func(r *ailing) { r.command("REPLICAOF", "127.0.0.1", "1") },
+			over:  func(r *ailing) { r.command("REPLICAOF", "NO", "ONE") },
 		},
 		"it cannot write its disk": {
 			// What it would rename its copy to is a folder with something in it.
-			begin: func(r *trouble) {
+			begin: func(r *ailing) {
 				if err := os.MkdirAll(filepath.Join(r.folder, "dump.rdb", "in the way"), 0o700); err != nil {
 					r.Fatal(err)
 				}
 				r.command("CONFIG", "SET", "save", "3600 1")
-				_, _ = r.server.Ask("SAVE")
+				r.command("BGSAVE")
+				eventually(r.T, "its copy has failed", func() bool {
+					info, _ := r.server.Ask("INFO", "persistence")
+					return strings.Contains(fmt.Sprint(info), "rdb_last_bgsave_status:err")
+				})
 			},
-			over: func(r *trouble) {
+			over: func(r *ailing) {
 				if err := os.RemoveAll(filepath.Join(r.folder, "dump.rdb")); err != nil {
 					r.Fatal(err)
 				}
 				r.command("SAVE")
 			},
-			shown: true,
 		},
 		"loading what it had": {
-			begin: func(r *trouble) {
+			begin: func(r *ailing) {
 				much := []any{"MSET"} // it looks up from its work after each KiB
 				for n := range 200 {
 					much = append(much, n, strings.Repeat("x", 2<<10))
@@ -111,15 +114,15 @@ func TestRedisFaults(t *testing.T) {
 					r.Fatalf("it does not load: %v %v", info, err)
 				}
 			},
-			over: func(*trouble) {}, loses: true,
+			over: func(*ailing) {}, loses: true,
 		},
 		"emptied": {
-			begin: func(r *trouble) { r.command("FLUSHALL") }, over: func(*trouble) {}, loses: true, shown: true,
+			begin: func(r *ailing) { r.command("FLUSHALL") }, over: func(*ailing) {}, loses: true, served: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &trouble{T: t, folder: t.TempDir()}
+			r := &ailing{T: t, folder: t.TempDir()}
 			args := []string{"--dir", r.folder}
 			if name == "loading what it had" {
 				args = append(args, "--key-load-delay", "30000", "--loading-process-events-interval-bytes", "1024") // µs for each key
@@ -137,8 +140,8 @@ func TestRedisFaults(t *testing.T) {
 				lost = time.Now()
 			}
 			v.join(5)
-			eventually(t, "somebody is told to come again, or nobody had to", func() bool {
-				return fault.shown || v.told("503 queue_unavailable") > 0
+			eventually(t, "somebody is told to come again, or nobody has to", func() bool {
+				return fault.served || v.told("503 queue_unavailable") > 0
 			})
 			v.orders()
 			time.Sleep(cmp.Or(fault.lasts, faultFor))
