@@ -24,7 +24,7 @@ func judgeOrder(h history) verdict {
 	judgeRecordedPlaces(h, &v)
 	var unheard, late, bypassed int
 	for _, s := range h.stays {
-		until := s.waited - waitedSlack
+		until := h.before(s.waited) - waitedSlack
 		if !s.late && s.admitted != 0 {
 			until = s.admitted
 		}
@@ -37,7 +37,7 @@ func judgeOrder(h history) verdict {
 		v.Judged++
 		if until == s.admitted && within(h.bypasses, until, until) {
 			bypassed++
-			until = min(s.waited-waitedSlack, until)
+			until = min(h.before(s.waited)-waitedSlack, until)
 		}
 		passer, heard, ok := inOrder.passer(s, until)
 		switch {
@@ -56,6 +56,17 @@ func judgeOrder(h history) verdict {
 	v.Note = fmt.Sprintf("%d admissions; %d stays judged only until they stopped polling as told; "+
 		"%d passed over while the service refused their polls; %d losses; %d let in without a line", len(all), late, unheard, len(h.losses), bypassed)
 	return v.done(true)
+}
+
+// before is a time no later than this at which it is certain that a loss had not happened:
+// for a while nobody has noticed, and who was let in and has not heard of it waits again.
+func (h history) before(at int64) int64 {
+	for _, l := range h.losses {
+		if unheard := l.server - lossSlack.Milliseconds(); at < l.server && at > unheard {
+			return unheard
+		}
+	}
+	return at
 }
 
 // judgeRecordedPlaces holds the service's records against the tickets.

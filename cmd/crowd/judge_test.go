@@ -128,6 +128,16 @@ func TestJudge(t *testing.T) {
 				h.stays[i].admitted, h.audit[i].Admitted = at, at
 			}
 		}},
+		{"waiting again before anybody has heard of the loss", none, 0, 0, func(h *history) {
+			loseAt(h, t0+13_400)
+			h.stays[3].admitted, h.stays[3].late, h.stays[3].waited = t0+14_500, true, t0+13_200
+			h.audit[3].Admitted = t0 + 14_500
+		}},
+		{"out of order long before a loss", ruleOrder, 1, 0, func(h *history) {
+			loseAt(h, t0+19_400)
+			h.stays[3].admitted, h.stays[3].late, h.stays[3].waited = t0+20_500, true, t0+13_200
+			h.audit[3].Admitted = t0 + 20_500
+		}},
 		{"out of order before a loss", ruleOrder, 1, 0, func(h *history) {
 			loseAt(h, t0+12_500)
 			h.stays[0].admitted = t0 + 11_500
