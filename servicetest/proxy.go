@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -92,7 +93,9 @@ func (p *Proxy) serve() {
 			hardClose(from)
 			continue
 		}
-		to, err := net.DialTimeout("tcp", p.to, patience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		to, err := new(net.Dialer).DialContext(ctx, "tcp", p.to)
+		cancel()
 		if err != nil {
 			hardClose(from) // as a server does that is not there
 			continue
