@@ -118,10 +118,12 @@ func (r *RedisServer) Client() *redis.Client {
 
 // Ask is one command to it, which has a second; the error is that it did not answer, or
 // what it said.
-func (r *RedisServer) Ask(args ...any) (any, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), time.Second)
+func (r *RedisServer) Ask(args ...any) (any, error) { return r.ask(time.Second, args...) }
+
+func (r *RedisServer) ask(within time.Duration, args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), within)
 	defer cancel()
-	client := redis.NewClient(&redis.Options{Addr: r.address, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: r.address, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, ReadTimeout: patience})
 	defer func() { _ = client.Close() }()
 	return client.Do(ctx, args...).Result()
 }
@@ -129,7 +131,7 @@ func (r *RedisServer) Ask(args ...any) (any, error) {
 // order is a command that must work.
 func (r *RedisServer) order(args ...any) {
 	r.t.Helper()
-	if _, err := r.Ask(args...); err != nil {
+	if _, err := r.ask(patience, args...); err != nil {
 		r.t.Fatalf("%v to the test's own Redis at %s: %v", args, r.address, err)
 	}
 }
