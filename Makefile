@@ -54,7 +54,7 @@ REPORT           ?= chaos.md
 
 chaos: ## two instances, Redis and MariaDB are killed, frozen and restarted under a crowd, by the SEED; writes chaos.md
 	SEED='$(SEED)' DURATION='$(DURATION)' VISITORS='$(VISITORS)' ON_REDIS_FAILURE='$(ON_REDIS_FAILURE)' REPORT='$(abspath $(REPORT))' \
-		$(GO) test -tags prove -count=1 -timeout 0 -run '^TestChaos$$' ./cmd/sluice
+		$(GO) test -tags prove -count=1 -timeout 0 -v -run '^TestChaos$$' ./cmd/sluice
 
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
