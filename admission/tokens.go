@@ -47,21 +47,25 @@ type Claims struct {
 	ExpiresAt time.Time // likewise
 }
 
-// Tokens mints and verifies admission tokens: JWTs, HS256, with a key id. Safe
-// for concurrent use.
+// Tokens mints and verifies admission tokens: JWTs with a key id. Safe for
+// concurrent use.
 type Tokens struct {
 	keys *queue.Keyring
 }
 
-// NewTokens derives the admission keys from the secrets: the first signs, all
-// verify. They share nothing with the keys of the tickets.
-func NewTokens(secrets [][]byte) (*Tokens, error) {
-	keys, err := queue.NewKeyring("admission", secrets)
+// NewTokens derives the admission keys from the secrets: the first secret and the
+// first algorithm ([queue.HS256] without any) sign, all verify. They share nothing with the keys of the tickets.
+func NewTokens(secrets [][]byte, algorithms ...queue.Algorithm) (*Tokens, error) {
+	keys, err := queue.NewKeyring("admission", secrets, algorithms...)
 	if err != nil {
 		return nil, err
 	}
 	return &Tokens{keys: keys}, nil
 }
+
+// PublicKeys are what somebody else verifies tokens with, those of all secrets; none
+// without [queue.EdDSA].
+func (t *Tokens) PublicKeys() []queue.PublicKey { return t.keys.Public() }
 
 // tokenClaims are the claims on the wire; a nil or empty one is missing.
 type tokenClaims struct {

@@ -5,7 +5,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -21,7 +24,9 @@ var (
 const (
 	ticketType   = "sluice-ticket+jwt"
 	ticketIssuer = "sluice"
-	maxTicket    = 1024 // bytes; one of ours has about 300
+	// maxTicket is in bytes. One of ours has about 300, and 1500 with the longest
+	// subject that a login may bring, all of it escaped.
+	maxTicket = 2048
 )
 
 // Ticket is the signed proof of a place.
@@ -54,6 +59,16 @@ func NewID() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
+// MaxSubject is the longest subject that somebody else may name, in bytes.
+const MaxSubject = 128
+
+// ValidSubject reports whether a visitor may be called so: 1 to [MaxSubject] bytes of
+// UTF-8 without control characters. Two names are the same only if all bytes are:
+// nothing is trimmed, folded or normalised.
+func ValidSubject(s string) bool {
+	return s != "" && len(s) <= MaxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
 // EnteredAt is the entry time that a place which was not drawn stands for.
 func EnteredAt(place int64) time.Time { return time.UnixMilli(place / 1000) }
 
@@ -66,7 +81,9 @@ type Tickets struct {
 // NewTickets derives the ticket keys from the secrets; ttl is how long a
 // ticket is good.
 func NewTickets(secrets [][]byte, ttl time.Duration) (*Tickets, error) {
-	keys, err := NewKeyring("ticket", secrets)
+	// Never with EdDSA, whatever tokens are signed with: nobody else verifies tickets,
+	// and each poll does.
+	keys, err := NewKeyring("ticket", secrets, HS256)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -124,7 +125,7 @@ type forgery struct {
 
 func genuine(s *Tickets) forgery {
 	return forgery{
-		method: jwt.SigningMethodHS256, key: s.keys.byID[s.keys.signing],
+		method: jwt.SigningMethodHS256, key: s.keys.byID[s.keys.signing].sign,
 		header: map[string]any{"typ": ticketType, "kid": s.keys.signing},
 		claims: map[string]any{
 			"iss": ticketIssuer, "line": "sale", "epoch": 3, "sub": "visitor", "jti": "id", "place": 17,
@@ -160,7 +161,7 @@ func TestTicketRefusesWhatWeDidNotSign(t *testing.T) {
 		"HS384":                 func(f *forgery) { f.method = jwt.SigningMethodHS384 },
 		"HS512":                 func(f *forgery) { f.method = jwt.SigningMethodHS512 },
 		"another key":           func(f *forgery) { f.key = secretA },
-		"the key of tokens":     func(f *forgery) { f.key = other.byID[other.signing] },
+		"the key of tokens":     func(f *forgery) { f.key = other.byID[other.signing].sign },
 		"the key id of tokens":  func(f *forgery) { f.header["kid"] = other.signing },
 		"an unknown key id":     func(f *forgery) { f.header["kid"] = "x" },
 		"a key id of no string": func(f *forgery) { f.header["kid"] = 1 },
@@ -239,10 +240,13 @@ func TestTicketRefusesEveryFlippedBit(t *testing.T) {
 func TestTicketsOfLongSubjectsFitTheBound(t *testing.T) {
 	tickets := newTickets(t, secretA)
 	ticket := someTicket()
-	ticket.Line, ticket.Epoch, ticket.Subject = strings.Repeat("l", 32), 1<<53, strings.Repeat("s", 256)
-	raw := sign(t, tickets, ticket)
-	if _, err := tickets.Verify(raw, ticket.Line, signed); err != nil {
-		t.Errorf("%d bytes: %v", len(raw), err)
+	ticket.Line, ticket.Epoch, ticket.Place = strings.Repeat("l", 32), 1<<53, 1<<53
+	for _, letter := range []string{"s", "<", `"`, "\u2028"} { // most of them are six bytes each in JSON
+		ticket.Subject = strings.Repeat(letter, MaxSubject/len(letter))
+		raw := sign(t, tickets, ticket)
+		if _, err := tickets.Verify(raw, ticket.Line, signed); err != nil {
+			t.Errorf("%d bytes, with %q: %v", len(raw), letter, err)
+		}
 	}
 }
 
@@ -258,6 +262,79 @@ func TestKeyringNeedsGoodSecrets(t *testing.T) {
 	}
 	if _, err := NewTickets(nil, time.Hour); err == nil {
 		t.Error("tickets without a secret")
+	}
+	if _, err := NewKeyring("ticket", [][]byte{secretA}, HS256, "none"); err == nil {
+		t.Error("an algorithm that is none: taken")
+	}
+}
+
+// Whoever adds an algorithm or a secret changes nothing for what is out.
+func TestKeyringSignsWithTheFirst(t *testing.T) {
+	type made struct {
+		secrets    [][]byte
+		algorithms []Algorithm
+	}
+	for name, c := range map[string]struct{ sign, verify made }{
+		"another algorithm is accepted first": {made{[][]byte{secretA}, []Algorithm{HS256}}, made{[][]byte{secretA}, []Algorithm{HS256, EdDSA}}},
+		"then it signs":                       {made{[][]byte{secretA}, []Algorithm{EdDSA, HS256}}, made{[][]byte{secretA}, []Algorithm{HS256, EdDSA}}},
+		"then it is alone":                    {made{[][]byte{secretA}, []Algorithm{EdDSA, HS256}}, made{[][]byte{secretA}, []Algorithm{EdDSA}}},
+		"a secret is accepted first":          {made{[][]byte{secretA}, []Algorithm{EdDSA}}, made{[][]byte{secretA, secretB}, []Algorithm{EdDSA}}},
+		"then it signs too":                   {made{[][]byte{secretB, secretA}, []Algorithm{EdDSA}}, made{[][]byte{secretA, secretB}, []Algorithm{EdDSA}}},
+		"then it is alone too":                {made{[][]byte{secretB, secretA}, []Algorithm{EdDSA}}, made{[][]byte{secretB}, []Algorithm{EdDSA}}},
+		"both at once":                        {made{[][]byte{secretB, secretA}, []Algorithm{EdDSA, HS256}}, made{[][]byte{secretA, secretB}, []Algorithm{HS256, EdDSA}}},
+	} {
+		from, err := NewKeyring("admission", c.sign.secrets, c.sign.algorithms...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := NewKeyring("admission", c.verify.secrets, c.verify.algorithms...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := from.Sign("x", jwt.MapClaims{"sub": "visitor"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var claims jwt.MapClaims
+		if err := to.Parse(raw, "x", &claims); err != nil || claims["sub"] != "visitor" {
+			t.Errorf("%s: %v, %v", name, claims, err)
+		}
+	}
+}
+
+// The public keys are those of all secrets, and tell nothing that signs.
+func TestKeyringPublic(t *testing.T) {
+	both, err := NewKeyring("admission", [][]byte{secretA, secretB}, EdDSA, HS256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := both.Public()
+	if len(public) != 2 || public[0].ID != both.signing {
+		t.Fatalf("%d public keys, %v first", len(public), public)
+	}
+	for _, p := range public {
+		private, ok := both.byID[p.ID].sign.(ed25519.PrivateKey)
+		if !ok || !bytes.Equal(private.Public().(ed25519.PublicKey), p.Key) || len(p.Key) != ed25519.PublicKeySize {
+			t.Errorf("%s is not the public key of its id", p.ID)
+		}
+	}
+	if shared, err := NewKeyring("admission", [][]byte{secretA, secretB}); err != nil || shared.Public() != nil {
+		t.Errorf("public keys of HS256: %v, %v", shared.Public(), err)
+	}
+	other, err := NewKeyring("another", [][]byte{secretA}, EdDSA)
+	if err != nil || other.Public()[0].ID == public[0].ID {
+		t.Errorf("two purposes share a key: %v", err)
+	}
+}
+
+func TestValidSubject(t *testing.T) {
+	for s, want := range map[string]bool{
+		"": false, "a": true, " a": true, "a:b": true, "{x}": true, "Zoë": true, "山田": true, "a\x00": false, "a\nb": false, "\x7f": false,
+		"\u0085": false, "\xff": false, strings.Repeat("a", MaxSubject): true, strings.Repeat("a", MaxSubject+1): false,
+	} {
+		if ValidSubject(s) != want {
+			t.Errorf("%q: %v", s, !want)
+		}
 	}
 }
 
@@ -371,6 +448,26 @@ func BenchmarkTicketsVerify(b *testing.B) {
 	for b.Loop() {
 		if _, err := tickets.Verify(raw, "sale", signed); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A key is asked for its own algorithm before it is used, and not only refused by
+// the type it happens to have.
+func TestKeyringPinsTheAlgorithmOfAKey(t *testing.T) {
+	k, err := NewKeyring("admission", [][]byte{secretA}, EdDSA, HS256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := k.Public()[0]
+	for id, key := range k.byID {
+		f := forgery{method: jwt.SigningMethodHS256, key: []byte(public.Key), claims: map[string]any{"sub": "visitor"}}
+		if id != public.ID {
+			f.method, f.key = jwt.SigningMethodEdDSA, k.byID[public.ID].sign
+		}
+		f.header = map[string]any{"typ": "x", "kid": id}
+		if err := k.Parse(f.raw(t), "x", &jwt.MapClaims{}); err == nil || !strings.Contains(err.Error(), "of another algorithm") {
+			t.Errorf("%s with a key of %s: %v", f.method.Alg(), key.method.Alg(), err)
 		}
 	}
 }

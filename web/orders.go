@@ -51,9 +51,11 @@ func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) 
 		if now.After(claims.ExpiresAt.Add(s.cfg.FollowupTTL)) {
 			return b, false, err
 		}
-		return b, true, nil
+		return b, true, s.sameVisitor(c, b.Visitor)
+	case err != nil:
+		return b, false, err
 	}
-	return b, false, err
+	return b, false, s.sameVisitor(c, b.Visitor)
 }
 
 // now is the store's time by a line's own clock. Of a line that this process has not

@@ -17,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sluice/admission"
+	"sluice/identity"
 	"sluice/orders"
 	"sluice/queue"
 )
@@ -67,9 +68,12 @@ var problems = []problem{
 	{err: admission.ErrTokenInvalid, status: 401, code: "token_invalid", detail: "The token is not valid."},
 	{err: admission.ErrTokenExpired, status: 401, code: "token_expired", detail: "The token has expired."},
 
+	{err: errIdentityMissing, status: 401, code: "identity_missing", detail: "It must be known who is asking."},
+
 	{err: orders.ErrDeclined, status: 402, code: "payment_declined", detail: "The payment was declined. It may be tried again."},
 
 	{err: orders.ErrOtherLine, status: 403, code: "token_other_line", detail: "This is for visitors of another line."},
+	{err: errOtherVisitor, status: 403, code: "token_other_visitor", detail: "The token is another visitor's."},
 	{err: orders.ErrOrderOfAnother, status: 403, code: "order_of_another", detail: "The order was made with another token."},
 	{err: errOriginRefused, status: 403, code: "origin_refused", detail: "The request comes from a place that may not make it."},
 	{err: errProof, status: 403, code: "proof_required", detail: "A proof of work is needed."},
@@ -103,6 +107,7 @@ var problems = []problem{
 	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too much to do at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: orders.ErrStopping, status: 503, code: "shutting_down", detail: "This server is stopping; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
+	{err: identity.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "Who is asking cannot be told right now. Tickets stay good.", retry: 2 * time.Second},
 	{err: admission.ErrUnknownLine, status: 503, code: "queue_unavailable", detail: "The token's line is not known here yet. The token is still good.", retry: time.Second},
 	{err: queue.ErrFull, status: 503, code: "queue_full", detail: "The line is full.", retry: 5 * time.Second, routine: true},
 	{err: orders.ErrDatabase, status: 503, code: "database_unavailable", detail: "The database does not answer right now. The token is still good.", retry: 2 * time.Second},
@@ -246,7 +251,7 @@ func challenge(code string) string {
 	switch {
 	case strings.HasPrefix(code, "ticket_"):
 		return `Sluice-Ticket realm="sluice"`
-	case code == "token_missing":
+	case code == "token_missing", code == "identity_missing":
 		return `Bearer realm="sluice"`
 	}
 	return `Bearer realm="sluice", error="invalid_token"`

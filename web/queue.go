@@ -32,16 +32,20 @@ func (s *Server) enter(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	subject, err := s.visitor(c, l)
+	if err != nil {
+		return err
+	}
 	if err := decodeNothing(c); err != nil {
 		return err
 	}
-	subject, held := "", (*queue.Ticket)(nil)
-	if t, err := s.ticket(c, l); err == nil {
+	var held *queue.Ticket
+	if t, err := s.ticket(c, l, subject); err == nil {
 		if err := s.limits.poll(t.ID); err != nil {
 			return err
 		}
 		subject, held = t.Subject, &t
-	} else {
+	} else if subject == "" {
 		subject = queue.NewID()
 	}
 	ctx, cancel := queueContext()
@@ -68,7 +72,11 @@ func (s *Server) position(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.ticket(c, l)
+	subject, err := s.visitor(c, l)
+	if err != nil {
+		return err
+	}
+	t, err := s.ticket(c, l, subject)
 	if err != nil {
 		return err
 	}
@@ -108,7 +116,11 @@ func (s *Server) leave(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.ticket(c, l)
+	subject, err := s.visitor(c, l)
+	if err != nil {
+		return err
+	}
+	t, err := s.ticket(c, l, subject)
 	if err != nil && !errors.Is(err, queue.ErrTicketExpired) {
 		return err
 	}

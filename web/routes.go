@@ -3,6 +3,7 @@ package web
 // routePublic registers what visitors reach. Whatever a role does not serve is
 // not registered, and so 404.
 func (s *Server) routePublic(r *router) {
+	r.get("/.well-known/jwks.json", s.jwks)
 	if s.cfg.Role != RoleOrders {
 		s.routePages(r)
 	}

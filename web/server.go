@@ -16,6 +16,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"sluice/admission"
+	"sluice/identity"
 	"sluice/orders"
 	"sluice/queue"
 )
@@ -140,6 +141,11 @@ type Config struct {
 	// FollowupTTL is how long after its expiry a token still reads, repeats and pays
 	// the order it made.
 	FollowupTTL time.Duration
+	// Identity is how a visitor is told from another: [IdentityAnonymous], which empty
+	// is too, [IdentityHeader], for which there must be TrustedProxies, or [IdentityJWT].
+	Identity string
+	// Logins verifies login tokens; needed with IdentityJWT, but for role orders.
+	Logins *identity.Logins
 	// TrustedProxies are the proxies in front: what they say of a visitor is believed.
 	TrustedProxies []netip.Prefix
 	// Limits are what one visitor may do.
@@ -182,6 +188,19 @@ func (c Config) Validate() error {
 	}
 	if ordersHalf && c.Orders == nil {
 		wrong("the order service is missing")
+	}
+	switch c.Identity {
+	case "", IdentityAnonymous:
+	case IdentityHeader:
+		if len(c.TrustedProxies) == 0 {
+			wrong("trusted proxies are missing: nobody else may name a visitor")
+		}
+	case IdentityJWT:
+		if queueHalf && c.Logins == nil {
+			wrong("logins are missing")
+		}
+	default:
+		wrong("identity must be %q, %q or %q, not %q", IdentityAnonymous, IdentityHeader, IdentityJWT, c.Identity)
 	}
 	if c.FollowupTTL < 0 || c.AccessLogEvery < 0 {
 		wrong("follow-up time and access log sampling must not be negative")

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -36,8 +37,9 @@ func (s *Server) lineByID(id string) (*line, error) {
 }
 
 // ticket verifies the ticket that the request presents; the header wins over
-// the cookie. With [queue.ErrTicketExpired] the genuine ticket is returned too.
-func (s *Server) ticket(c *fiber.Ctx, l *line) (queue.Ticket, error) {
+// the cookie. It must be of the subject, where it is known who asks (else subject is
+// empty). With [queue.ErrTicketExpired] the genuine ticket is returned too.
+func (s *Server) ticket(c *fiber.Ctx, l *line, subject string) (queue.Ticket, error) {
 	raw := c.Get(headerTicket)
 	if raw == "" {
 		raw = c.Cookies(l.cookie)
@@ -45,7 +47,11 @@ func (s *Server) ticket(c *fiber.Ctx, l *line) (queue.Ticket, error) {
 	if raw == "" {
 		return queue.Ticket{}, errTicketMissing
 	}
-	return s.cfg.Tickets.Verify(raw, l.id, l.watch.Now())
+	t, err := s.cfg.Tickets.Verify(raw, l.id, l.watch.Now())
+	if subject != "" && t.Subject != subject && (err == nil || errors.Is(err, queue.ErrTicketExpired)) {
+		return queue.Ticket{}, explain(queue.ErrTicketInvalid, "The ticket is another visitor's.")
+	}
+	return t, err
 }
 
 // setTicket puts a signed ticket into the line's cookie.

@@ -161,13 +161,24 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 	if err != nil {
 		return err
 	}
-	tokens, err := admission.NewTokens(secrets)
+	algorithms := make([]queue.Algorithm, len(a.cfg.Admission.Algorithms))
+	for i, name := range a.cfg.Admission.Algorithms {
+		algorithms[i] = queue.Algorithm(name)
+	}
+	tokens, err := admission.NewTokens(secrets, algorithms...)
 	if err != nil {
 		return err
 	}
 	proofs, err := web.NewProofs(secrets, a.cfg.Limits.ProofOfWork)
 	if err != nil {
 		return err
+	}
+	logins, err := newLogins(a.cfg, a.log)
+	if err != nil {
+		return err
+	}
+	if logins != nil {
+		a.lineLoops = append(a.lineLoops, logins.Run)
 	}
 	cfg := web.Config{
 		Role:           a.cfg.Role,
@@ -178,6 +189,8 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 		Orders:         service,
 		PollBudget:     lines.pollBudget,
 		FollowupTTL:    a.cfg.Orders.FollowupTTL,
+		Identity:       a.cfg.Identity.Mode,
+		Logins:         logins,
 		TrustedProxies: networks(a.cfg.Identity.TrustedProxies),
 		Limits:         web.Limits{PollFactor: a.cfg.Limits.PollFactor, EnterPerAddress: a.cfg.Limits.EnterPerAddress, Proofs: proofs},
 		Origins:        a.cfg.CORS.Origins,

@@ -116,22 +116,30 @@ func versionText() string {
 	return "(unknown)"
 }
 
-// load reads the configuration. Of a Redis URL configs knows the shape only;
-// whatever else its client refuses is a mistake as well, and not a failure to
-// start.
+// load reads the configuration. Of a Redis URL configs knows the shape only, and of
+// the keys of logins the name of the file; whatever else is refused of them is a
+// mistake as well, and not a failure to start.
 func load(flags *pflag.FlagSet, environ []string) (configs.Loaded, error) {
 	loaded, err := configs.Load(flags, environ)
 	mistakes, ok := errors.AsType[configs.Mistakes](err)
-	if err != nil && !ok || loaded.Redis == "" {
+	if err != nil && !ok {
 		return loaded, err
 	}
-	client, refused := redisqueue.Dial(string(loaded.Redis)) // does not connect
-	if refused == nil {
-		return loaded, errors.Join(err, client.Close())
+	mistakes = append(mistakes, loginMistake(loaded.Config, mistakes)...)
+	if loaded.Redis != "" {
+		client, refused := redisqueue.Dial(string(loaded.Redis)) // does not connect
+		if refused != nil {
+			mistakes = append(mistakes, configs.Mistake{
+				Key: "redis", Value: strconv.Quote(loaded.Redis.String()), Rule: refused.Error(),
+			})
+		} else if err := client.Close(); err != nil {
+			return loaded, err
+		}
 	}
-	return loaded, append(mistakes, configs.Mistake{
-		Key: "redis", Value: strconv.Quote(loaded.Redis.String()), Rule: refused.Error(),
-	})
+	if len(mistakes) == 0 {
+		return loaded, nil
+	}
+	return loaded, mistakes
 }
 
 // badConfig puts all mistakes under one heading.

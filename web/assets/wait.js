@@ -49,7 +49,7 @@ function show({ status, body, retryAfter }) {
   if (body.state === 'closed' || body.code === 'line_closed') return closed(body);
   ended(body.state ?? (body.code === 'queue_full' ? 'full' : 'none'));
   // Anything else is a mistake in how this page is served: say which.
-  if (status > 401 && body.detail && body.code !== 'queue_full') {
+  if ((status > 401 || body.code === 'identity_missing') && body.detail && body.code !== 'queue_full') {
     $('trouble').textContent = body.detail;
     $('trouble').hidden = false;
   }
