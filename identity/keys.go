@@ -161,10 +161,10 @@ func parseSet(raw []byte) (keys, error) {
 	return all, nil
 }
 
-// fromJWK takes public keys for signatures. A shared one (oct) is left out: what is
-// published is nobody's secret.
+// fromJWK takes public keys for signatures. A shared one (oct) is none for newKey: what
+// is published is nobody's secret.
 func fromJWK(published jwkset.JWKMarshal) (key, bool) {
-	if published.USE != "" && published.USE != jwkset.UseSig || published.KTY == jwkset.KtyOct {
+	if published.USE != "" && published.USE != jwkset.UseSig {
 		return key{}, false
 	}
 	// Certificates are not looked at, and never fetched: the key itself is believed.
