@@ -40,7 +40,7 @@ func idOf(key []byte) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:6])
 }
 
-func hmac(key []byte) func(string) []byte {
+func sharedBy(key []byte) func(string) []byte {
 	return func(signed string) []byte {
 		b, _ := jwt.SigningMethodHS256.Sign(signed, key)
 		return b
@@ -72,7 +72,7 @@ func (k keysOf) token(now time.Time) *forged {
 		alg: "HS256", header: map[string]any{"typ": "sluice-admission+jwt", "kid": k.sharedID},
 		claims: map[string]any{"iss": "sluice", "aud": "orders:default", "sub": queue.NewID(), "jti": queue.NewID(), "epoch": 0,
 			"iat": at(-2 * time.Second), "nbf": at(-time.Second), "exp": at(time.Minute)},
-		sign: hmac(k.shared),
+		sign: sharedBy(k.shared),
 	}
 }
 
@@ -81,7 +81,7 @@ func (k keysOf) ticketOf(now time.Time) *forged {
 		alg: "HS256", header: map[string]any{"typ": "sluice-ticket+jwt", "kid": idOf(k.ticket)},
 		claims: map[string]any{"iss": "sluice", "line": "default", "epoch": 0, "sub": "eve", "jti": queue.NewID(),
 			"place": now.UnixMicro(), "iat": now.Unix(), "exp": now.Unix() + 600},
-		sign: hmac(k.ticket),
+		sign: sharedBy(k.ticket),
 	}
 }
 
@@ -130,12 +130,12 @@ func theSame(invalid string) []attack {
 		{"no algorithm, the old signature", func(_ keysOf, f *forged) { f.alg = "none" }, 401, invalid},
 		{"HS512 in the header", func(_ keysOf, f *forged) { f.alg = "HS512" }, 401, invalid},
 		{"EdDSA in the header", func(_ keysOf, f *forged) { f.alg = "EdDSA" }, 401, invalid},
-		{"HS256 by the public key", func(k keysOf, f *forged) { f.header["kid"], f.sign = k.publicID, hmac(k.public) }, 401, invalid},
-		{"HS256 by the public key, own id", func(k keysOf, f *forged) { f.sign = hmac(k.public) }, 401, invalid},
+		{"HS256 by the public key", func(k keysOf, f *forged) { f.header["kid"], f.sign = k.publicID, sharedBy(k.public) }, 401, invalid},
+		{"HS256 by the public key, own id", func(k keysOf, f *forged) { f.sign = sharedBy(k.public) }, 401, invalid},
 		{"EdDSA with the id of the HS256 key", func(k keysOf, f *forged) { f.alg, f.sign = "EdDSA", edwards(k.private) }, 401, invalid},
 		{"HS256 with the id of the EdDSA key", func(k keysOf, f *forged) { f.header["kid"] = k.publicID }, 401, invalid},
-		{"signed with the secret itself", func(_ keysOf, f *forged) { f.sign = hmac(testSecret[0]) }, 401, invalid},
-		{"an empty key", func(_ keysOf, f *forged) { f.sign = hmac(nil) }, 401, invalid},
+		{"signed with the secret itself", func(_ keysOf, f *forged) { f.sign = sharedBy(testSecret[0]) }, 401, invalid},
+		{"an empty key", func(_ keysOf, f *forged) { f.sign = sharedBy(nil) }, 401, invalid},
 		{"an unknown key id", func(_ keysOf, f *forged) { f.header["kid"] = "../../dev/null" }, 401, invalid},
 		{"a key id that is a list", func(k keysOf, f *forged) { f.header["kid"] = []string{k.sharedID} }, 401, invalid},
 		{"no key id", func(_ keysOf, f *forged) { delete(f.header, "kid") }, 401, invalid},
@@ -192,7 +192,7 @@ func TestAttacksWithTokens(t *testing.T) {
 		rows := append(theSame("token_invalid"), []attack{
 			{"HS256, and nothing changed", func(keysOf, *forged) {}, 201, ""},
 			{"EdDSA, and nothing changed", func(k keysOf, f *forged) { f.alg, f.header["kid"], f.sign = "EdDSA", k.publicID, edwards(k.private) }, 201, ""},
-			{"the key of tickets", func(k keysOf, f *forged) { f.header["kid"], f.sign = idOf(k.ticket), hmac(k.ticket) }, 401, "token_invalid"},
+			{"the key of tickets", func(k keysOf, f *forged) { f.header["kid"], f.sign = idOf(k.ticket), sharedBy(k.ticket) }, 401, "token_invalid"},
 			{"the type of tickets", func(_ keysOf, f *forged) { f.header["typ"] = "sluice-ticket+jwt" }, 401, "token_invalid"},
 			{"no audience", func(_ keysOf, f *forged) { delete(f.claims, "aud") }, 401, "token_invalid"},
 			{"another audience", func(_ keysOf, f *forged) { f.claims["aud"] = "tickets:default" }, 401, "token_invalid"},
@@ -239,7 +239,7 @@ func TestAttacksWithTickets(t *testing.T) {
 		k, now := secretKeys(t), f.watch.Now()
 		f.enter() // somebody waits, whose place nobody may take
 		rows := append(theSame("ticket_invalid"), []attack{
-			{"the key of tokens", func(k keysOf, f *forged) { f.header["kid"], f.sign = k.sharedID, hmac(k.shared) }, 401, "ticket_invalid"},
+			{"the key of tokens", func(k keysOf, f *forged) { f.header["kid"], f.sign = k.sharedID, sharedBy(k.shared) }, 401, "ticket_invalid"},
 			{"the key of EdDSA tokens", func(k keysOf, f *forged) { f.alg, f.header["kid"], f.sign = "EdDSA", k.publicID, edwards(k.private) }, 401, "ticket_invalid"},
 			{"the type of tokens", func(_ keysOf, f *forged) { f.header["typ"] = "sluice-admission+jwt" }, 401, "ticket_invalid"},
 			{"another line", func(_ keysOf, f *forged) { f.claims["line"] = "side" }, 401, "ticket_invalid"},
@@ -331,7 +331,7 @@ func TestAttacksWithTicketsThatEnded(t *testing.T) {
 						t.Errorf("%+v", a)
 					}
 					f.admit()
-					time.Sleep(10 * time.Minute)
+					time.Sleep(time.Minute)
 				}
 				f.enter()
 				if a := f.public("POST", "/queue/enter", "", ticketHeader(ticket)).want(201).standing(); a.Position != a.Waiting {
