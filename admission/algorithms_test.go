@@ -72,7 +72,7 @@ func TestTokenAlgorithmConfusion(t *testing.T) {
 	} {
 		f := genuine(t)
 		f.method, f.key, f.header["kid"] = c.method, c.key, c.id
-		_, err := tokensWith(t, c.accepted...).Verify(f.raw(t), usableAt, epochs)
+		_, err := tokensWith(t, c.accepted...).Verify(f.raw(t), clockAt(usableAt), epochs)
 		if c.good && err != nil || !c.good && !errors.Is(err, ErrTokenInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -97,13 +97,13 @@ func TestTokenHeadersThatBringKeys(t *testing.T) {
 		for _, kid := range []string{id, "own", ""} {
 			f := genuine(t)
 			f.method, f.key, f.header["kid"], f.header[name] = jwt.SigningMethodEdDSA, own, kid, value
-			if _, err := tokens.Verify(f.raw(t), usableAt, epochs); !errors.Is(err, ErrTokenInvalid) {
+			if _, err := tokens.Verify(f.raw(t), clockAt(usableAt), epochs); !errors.Is(err, ErrTokenInvalid) {
 				t.Errorf("%s with the key id %q: %v", name, kid, err)
 			}
 		}
 		f := genuine(t)
 		f.method, f.key, f.header["kid"], f.header[name] = jwt.SigningMethodEdDSA, private, id, value
-		if _, err := tokens.Verify(f.raw(t), usableAt, epochs); err != nil {
+		if _, err := tokens.Verify(f.raw(t), clockAt(usableAt), epochs); err != nil {
 			t.Errorf("%s in what we signed: %v", name, err)
 		}
 	}
@@ -127,7 +127,7 @@ func BenchmarkVerifyEdDSA(b *testing.B) {
 	tokens := tokensWith(b, queue.EdDSA)
 	raw := mint(b, tokens, someAdmission())
 	for b.Loop() {
-		if _, err := tokens.Verify(raw, usableAt, epochs); err != nil {
+		if _, err := tokens.Verify(raw, clockAt(usableAt), epochs); err != nil {
 			b.Fatal(err)
 		}
 	}
