@@ -54,7 +54,8 @@ func newMetrics(s *Server) *metrics {
 		m.times,
 		requestCollector{m},
 		lineCollector{s},
-		collectors.NewGoCollector(),
+		// With the live heap: what is held, whatever garbage lies about.
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsGC)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		connections("public", func() *fiber.App { return s.public }),
 		connections("admin", func() *fiber.App { return s.admin }),
