@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench lint fmt cover prove chaos bench-coupons bench-orders \
+.PHONY: help run build test fuzz fuzz-http bench lint fmt cover prove chaos bench-coupons bench-orders \
 	pictures k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
 
 help: ## list the targets
@@ -55,6 +55,25 @@ REPORT           ?= chaos.md
 chaos: ## two instances, Redis and MariaDB are killed, frozen and restarted under a crowd, by the SEED; writes chaos.md
 	SEED='$(SEED)' DURATION='$(DURATION)' VISITORS='$(VISITORS)' ON_REDIS_FAILURE='$(ON_REDIS_FAILURE)' REPORT='$(abspath $(REPORT))' \
 		$(GO) test -tags prove -count=1 -timeout 0 -v -run '^TestChaos$$' ./cmd/sluice
+
+# Each target of go test -fuzz for FUZZTIME, one after the other: make fuzz FUZZ=FuzzCSV
+FUZZTIME ?= 10s
+FUZZ ?= .
+
+fuzz: ## look for inputs that break a parser, FUZZTIME for each
+	@$(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | while read -r folder; do \
+		for target in $$(cat "$$folder"/*_test.go | sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(f \*testing.F).*/\1/p' | grep -E '$(FUZZ)'); do \
+			echo "$$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$folder" </dev/null || exit 1; \
+		done; \
+	done
+
+# The promise: make fuzz-http REQUESTS=1000000. Again: make fuzz-http ARGS="-http.seed S"
+REQUESTS ?=
+fuzz-http: DURATION = 60s
+
+fuzz-http: ## fire bent requests at a running sluice, embedded and on Redis and MariaDB, for DURATION or REQUESTS
+	$(GO) test -count=1 -timeout 180m -run '^TestFuzzHTTP$$' -v ./cmd/sluice \
+		$(if $(REQUESTS),-http.requests $(REQUESTS),-http.duration $(DURATION)) $(ARGS)
 
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)

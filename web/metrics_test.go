@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 			`sluice_http_requests_total{listener="public",route="unmatched",status="404"} 1`,
 			`sluice_http_request_seconds_count{listener="public",route="/orders"} 1`,
 			`sluice_line_waiting{line="default"} 1`, `sluice_line_admitted_total{line="default"} 1`, `sluice_line_waiting{line="side"} 0`,
-			`sluice_orders_workers 10`, `sluice_orders_completed_total 1`, `sluice_http_connections{listener="public"}`, "go_goroutines",
+			`sluice_orders_workers 10`, `sluice_orders_completed_total 1`, `sluice_http_connections{listener="public"}`, "go_goroutines", "go_gc_heap_live_bytes",
 		} {
 			if !strings.Contains(a.body, want) {
 				t.Errorf("%s is missing", want)

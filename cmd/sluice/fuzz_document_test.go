@@ -182,6 +182,7 @@ type problem struct {
 // judge says what is wrong with an answer; empty is nothing. o is what was asked for,
 // nil if the request was bent so far that only the rules for all answers hold.
 func (c *contract) judge(o *operation, a got) string {
+	notReady := o != nil && o.name == "readyz" && a.status == http.StatusServiceUnavailable // says what is missing
 	switch {
 	case a.header.Get("X-Request-Id") == "":
 		return "no request id"
@@ -191,7 +192,7 @@ func (c *contract) judge(o *operation, a got) string {
 		if len(a.body) > 0 {
 			return "a body where none may be"
 		}
-	case a.status >= 400 && !(o != nil && o.name == "readyz" && a.status == 503):
+	case a.status >= 400 && !notReady:
 		return c.judgeProblem(o, a)
 	}
 	if o == nil {

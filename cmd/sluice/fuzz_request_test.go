@@ -194,15 +194,6 @@ func (r *request) unset(name string) {
 	r.header = slices.DeleteFunc(r.header, func(h [2]string) bool { return h[0] == name })
 }
 
-func (r *request) get(name string) string {
-	for _, h := range r.header {
-		if h[0] == name {
-			return h[1]
-		}
-	}
-	return ""
-}
-
 // bytes is the request on the wire.
 func (r *request) bytes(t *thrower) []byte {
 	var b strings.Builder
