@@ -103,10 +103,11 @@ func parseRecord(row []string) (Record, error) {
 			continue
 		}
 		parsed, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
+		parsed = parsed.UTC() // where it may have a year that RFC 3339 cannot write
+		if err != nil || parsed.Year() < 0 || parsed.Year() > 9999 {
 			errs = append(errs, fmt.Errorf("%s: %q is no time", auditHeader[1+i], text))
 		}
-		*at = parsed.UTC()
+		*at = parsed
 	}
 	switch r.Outcome {
 	case "": // forgotten, which only a draw is not

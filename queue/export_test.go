@@ -73,6 +73,7 @@ func TestReadCSVTellsWhereItIsWrong(t *testing.T) {
 		{"a place of no number", header + good + good + "x,,,,waiting,a\n", []string{"line 4", `"x" is no place`}},
 		{"a place below 1", header + "0,,,,waiting,a\n", []string{"line 2", `"0" is no place`}},
 		{"no time", header + "1,yesterday,,,waiting,a\n", []string{"line 2", "entered", "yesterday"}},
+		{"a time that cannot be written in UTC", header + "1,0000-01-01T00:00:00+23:59,9999-12-31T23:59:59-23:59,,spent,a\n", []string{"line 2", "entered", "admitted"}},
 		{"no outcome", header + "1767225600000000,,,,,a\n", []string{"line 2", "outcome"}},
 		{"an unknown outcome", header + "1,,,,bought,a\n", []string{"line 2", "bought"}},
 		{"no ticket", header + "1,,,,waiting,\n", []string{"line 2", "ticket id"}},
