@@ -147,6 +147,9 @@ func (c *client) do(target int, method, path, query, header, value, body string)
 	return a, nil
 }
 
+// longestRetry bounds what a refusal can ask for: no crowd stays as long.
+const longestRetry = 24 * time.Hour
+
 // decode reads an answer. The service's body says more exactly than the header
 // when to try again; a proxy in front of it may say it in the header alone.
 func decode(status int, retryAfter, body []byte) (answer, error) {
@@ -157,9 +160,9 @@ func decode(status int, retryAfter, body []byte) (answer, error) {
 		}
 	}
 	if a.Retry > 0 {
-		a.RetryAfter = time.Duration(a.Retry) * time.Millisecond
+		a.RetryAfter = time.Duration(min(a.Retry, longestRetry.Milliseconds())) * time.Millisecond
 	} else if s, err := strconv.Atoi(string(retryAfter)); err == nil && s > 0 {
-		a.RetryAfter = time.Duration(s) * time.Second
+		a.RetryAfter = time.Duration(min(s, int(longestRetry.Seconds()))) * time.Second
 	}
 	return a, nil
 }
