@@ -78,7 +78,7 @@ func keys(c *Config) []key {
 		text("identity.mode", &c.Identity.Mode, oneOf(IdentityAnonymous, IdentityHeader, IdentityJWT)),
 		list("identity.trusted_proxies", &c.Identity.TrustedProxies, network),
 		text("identity.key", &c.Identity.Key, anything),
-		text("identity.jwks", &c.Identity.JWKS, keySet),
+		maskedURL(text("identity.jwks", &c.Identity.JWKS, keySet)),
 		text("identity.issuer", &c.Identity.Issuer, anything),
 		text("identity.audience", &c.Identity.Audience, anything),
 
@@ -149,6 +149,20 @@ func text[T ~string](path string, p *T, rule func(string) error) key {
 			return shown(T(fmt.Sprint(raw)))
 		},
 	}
+}
+
+// maskedURL hides the password in what is a file or an address.
+func maskedURL(k key) key {
+	hide := func(v any) any {
+		if s, ok := v.(string); ok && strings.Contains(s, "://") {
+			return URL(s).String()
+		}
+		return v
+	}
+	get, show := k.get, k.show
+	k.get = func() any { return hide(get()) }
+	k.show = func(raw any) string { return show(hide(raw)) }
+	return k
 }
 
 func list(path string, p *[]string, rule func(string) error) key {
