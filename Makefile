@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test fuzz fuzz-http bench lint fmt cover prove chaos bench-coupons bench-orders \
+.PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos bench-coupons bench-orders \
 	pictures k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
 
 help: ## list the targets
@@ -93,6 +93,12 @@ lint: ## check formatting, vet, and the rules of .golangci.yml
 	else \
 		$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run; \
 	fi
+
+vuln: ## look for known vulnerabilities; VULN_REQUIRED=1 fails where their database cannot be reached
+	@.ci/vuln
+
+licences: ## list the licences of all modules in docs/licences.md, and check them
+	@.ci/licences write
 
 fmt: ## format the Go code
 	gofmt -w .
