@@ -137,11 +137,15 @@ func FuzzSecretsStayHidden(f *testing.F) {
 		func(s string) []string { return []string{"SLUICE_SECRET=" + s} },
 		func(s string) []string { return []string{"SLUICE_ADMIN_TOKEN=" + s, "SLUICE_ADMIN_LISTEN=0.0.0.0:1"} },
 		func(s string) []string { return []string{"SLUICE_REDIS=redis://user:" + s + "@host:6379/0"} },
-		func(s string) []string { return []string{"SLUICE_REDIS=redis://user:" + url.QueryEscape(s) + "@host:6379/0"} },
+		func(s string) []string {
+			return []string{"SLUICE_REDIS=redis://user:" + url.QueryEscape(s) + "@host:6379/0"}
+		},
 		func(s string) []string { return []string{"SLUICE_DATABASE=mysql://user:" + s + "@host/name"} },
 		func(s string) []string { return []string{"SLUICE_PAYMENTS_PROVIDER=https://user:" + s + "@host/path"} },
 		func(s string) []string { return []string{"SLUICE_PAYMENTS_TOKEN=" + s} },
-		func(s string) []string { return []string{"SLUICE_IDENTITY_JWKS=https://user:" + s + "@host/keys", "SLUICE_IDENTITY_MODE=jwt"} },
+		func(s string) []string {
+			return []string{"SLUICE_IDENTITY_JWKS=https://user:" + s + "@host/keys", "SLUICE_IDENTITY_MODE=jwt"}
+		},
 	}
 	// What is printed anyway: a secret of these letters alone proves nothing.
 	plain, _ := tryLoad(nil)
