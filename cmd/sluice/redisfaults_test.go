@@ -110,7 +110,7 @@ func TestRedisFaults(t *testing.T) {
 				r.command("SAVE")
 				r.server.Stop()
 				r.server.Start()
-				if info, err := r.server.Ask("INFO", "persistence"); err != nil || !strings.Contains(fmt.Sprint(info), "\nloading:1") {
+				if info, err := r.client.Info(r.Context(), "persistence").Result(); err != nil || !strings.Contains(info, "\nloading:1") {
 					r.Fatalf("it does not load: %v %v", info, err)
 				}
 			},
