@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +69,17 @@ type Controller struct {
 type finding struct {
 	Overview
 	answered time.Time
+	steady   map[string]Steady // by line; what is not known any more stays
+}
+
+// Steady is what a line can let in when nothing is known of it but what it could do: its
+// share of the capacity, without regard to what is in the pipe at the moment.
+type Steady struct {
+	// Rate is in admissions per second, of all processes together.
+	Rate float64
+	// Queues is how many processes answer polls, and Index which of them, from 0, this one
+	// is. Queues is 0 before anything is known.
+	Queues, Index int
 }
 
 // Overview is the latest of what a controller knows.
@@ -88,7 +100,7 @@ func NewController(cfg ControllerConfig) *Controller {
 	c := &Controller{
 		cfg: cfg, rounding: make(chan struct{}, 1), answered: time.Now(), demands: make(map[string]demand),
 	}
-	c.latest.Store(&finding{Overview{Process: cfg.Process, Queues: 1}, c.answered})
+	c.latest.Store(&finding{Overview: Overview{Process: cfg.Process, Queues: 1}, answered: c.answered})
 	return c
 }
 
@@ -133,11 +145,41 @@ func (c *Controller) Refresh(ctx context.Context) error {
 	if ctx.Err() == nil { // else an error is of the caller, not of the register
 		c.outage.Note(c.cfg.Log, err, "the other processes are not known: the register does not answer", "the register answers again")
 	}
-	c.latest.Store(&finding{Overview{
+	f := &finding{Overview{
 		Process: c.cfg.Process, Reports: reports, Rates: ShareOut(reports, c.lines()), Queues: queues(reports),
-	}, c.answered})
+	}, c.answered, c.latest.Load().steady}
+	if err == nil {
+		f.steady = f.steadies(f.steady)
+	}
+	c.latest.Store(f)
 	return err
 }
+
+// steadies are those of the lines that are known, and for the others what was.
+func (f *finding) steadies(before map[string]Steady) map[string]Steady {
+	all := maps.Clone(before)
+	if all == nil {
+		all = make(map[string]Steady, len(f.Rates.Lines))
+	}
+	for id, rate := range f.Rates.Lines {
+		all[id] = Steady{Rate: f.Rates.Capacity * rate.Share / rate.Conversion, Queues: f.Queues, Index: f.index()}
+	}
+	return all
+}
+
+// index is which of the processes that answer polls this one is.
+func (f *finding) index() (n int) {
+	for _, r := range f.Reports {
+		if r.Queue && r.Process < f.Process {
+			n++
+		}
+	}
+	return n
+}
+
+// Steady is what is known of a line's steady rate, as of when the register answered last:
+// it stands as long as that is away.
+func (c *Controller) Steady(line string) Steady { return c.latest.Load().steady[line] }
 
 // Retire has this process counted no more as one that takes orders, at once, while
 // it goes on with the rest: it drains, and whoever is let in now would not find it.

@@ -52,7 +52,7 @@ func lineState(s queue.Snapshot, demand float64) LineState {
 	set := s.Settings
 	return LineState{
 		Weight: set.Weight,
-		Waits: s.Waiting > 0 && set.Mode == queue.ModeNormal && !set.Paused && !s.Recovering() &&
+		Waits: s.Waiting > 0 && (set.Mode == queue.ModeNormal || set.Mode == queue.ModeBypass) && !set.Paused && !s.Recovering() &&
 			s.Phase() == queue.PhaseOpen,
 		Override: set.RateOverride,
 		Demand:   demand,

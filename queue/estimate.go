@@ -96,7 +96,7 @@ func (v View) Estimate(position int64) (e Estimate, ok bool) {
 // standsStill reports whether nobody is let in whatever could be.
 func (v View) standsStill() bool {
 	override := v.Settings.RateOverride
-	return v.Settings.Paused || v.Recovering() || v.Phase() != PhaseOpen || override != nil && *override == 0
+	return v.Settings.Paused || v.Settings.Mode.Bypassed() || v.Recovering() || v.Phase() != PhaseOpen || override != nil && *override == 0
 }
 
 // Soonest is how soon the visitor at position could be let in: as fast as the head

@@ -103,6 +103,32 @@ func (w *Watch) View() (v View, ok bool) {
 	return View{}, false
 }
 
+// Mode is what the operator has set, in the latest reading or since; [ModeNormal] before
+// the first. It is for the path of every request, and copies nothing.
+func (w *Watch) Mode() Mode {
+	if p := w.view.Load(); p != nil {
+		return p.Settings.Mode
+	}
+	return ModeNormal
+}
+
+// Adopt puts later settings than those of the latest reading into the view: what an
+// operator says while the store is away. A reading that began before may show the old
+// ones once more.
+func (w *Watch) Adopt(s Settings) {
+	for {
+		old := w.view.Load()
+		if old == nil || old.Settings.Revision >= s.Revision {
+			return
+		}
+		next := *old
+		next.Settings = s
+		if w.view.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
 // Age is the time since the last reading that succeeded, or since the watch was
 // made.
 func (w *Watch) Age() time.Duration { return time.Since(*w.read.Load()) }

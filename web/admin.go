@@ -172,8 +172,10 @@ func (s *Server) removeVisitor(c *fiber.Ctx) error {
 // settled makes this instance see what was just changed, and remember it over
 // its own restart. A disk that fails is logged and does not undo the change.
 func (s *Server) settled(ctx context.Context, l *line) error {
-	if err := l.watch.Refresh(ctx); err != nil {
-		return queueError("reading a line after its change", err)
+	if !l.away() { // else there is nothing to read, and the view has the change already
+		if err := l.watch.Refresh(ctx); err != nil {
+			return queueError("reading a line after its change", err)
+		}
 	}
 	if err := l.keep(); err != nil {
 		s.log.Error("a change is in force but will not outlive this process", "line", l.id, "error", err)

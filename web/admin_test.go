@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/admission"
 	"sluice/orders"
 	"sluice/queue"
 )
@@ -308,7 +310,7 @@ func TestEveryProblemIsReachable(t *testing.T) {
 		if (p.status == 503 || p.status == 429 || p.status == 425) != (p.retry > 0) {
 			t.Errorf("%s: retry %s", p.code, p.retry)
 		}
-		if p.routine != slices.Contains([]string{"overloaded", "queue_full", "shutting_down"}, p.code) {
+		if p.routine != (slices.Contains([]string{"overloaded", "queue_full", "shutting_down"}, p.code) || errors.Is(p.err, admission.ErrBlocked)) {
 			t.Errorf("%s: its cause is logged: %v", p.code, !p.routine)
 		}
 		if seen[p.err.Error()] {

@@ -60,17 +60,23 @@ func (s *Server) standingAnswer(c *fiber.Ctx, l *line, st queue.Standing, ticket
 func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
 	view, _ := l.watch.View() // the zero view before the first reading has no estimate
 	b = append(b, `,"position":`...)
-	b = strconv.AppendInt(b, st.Position, 10)
+	tail := st.Position
+	if st.Position > 0 {
+		b = strconv.AppendInt(b, st.Position, 10)
+	} else { // nobody knows: they poll as if behind all others
+		tail = st.Length
+		b = append(b, `null`...)
+	}
 	b = append(b, `,"waiting":`...)
 	b = strconv.AppendInt(b, st.Length, 10)
 	e, ok := view.Estimate(st.Position)
 	b = appendEstimate(b, e, ok)
 
-	poll := queue.PollAfter(st.Position, st.Length, view.Soonest(st.Position), s.cfg.PollBudget(l.id), rand.Float64())
+	poll := queue.PollAfter(tail, st.Length, view.Soonest(st.Position), s.cfg.PollBudget(l.id), rand.Float64())
 	b = appendPoll(b, c, poll)
 	l.attendance.Polled(st.Ticket.Subject, st.Position, poll)
 	s.limits.told(st.Ticket.ID, poll)
-	if r := reason(view); r != "" {
+	if r := l.reason(view); r != "" {
 		b = append(b, `,"reason":"`...)
 		b = append(b, r...)
 		b = append(b, '"')
@@ -102,11 +108,11 @@ func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Stand
 }
 
 // reason is why nothing moves, or why waiting may be in vain; empty without one.
-func reason(view queue.View) string {
+func (l *line) reason(view queue.View) string {
 	switch override := view.Settings.RateOverride; {
-	case view.Settings.Paused, override != nil && *override == 0 && view.Settings.Mode == queue.ModeNormal:
+	case view.Settings.Paused, override != nil && *override == 0 && view.Settings.Mode != queue.ModePassthrough:
 		return "paused"
-	case view.Recovering():
+	case view.Recovering(), l.mode(view).Bypassed():
 		return "degraded"
 	case view.Settings.SoldOut:
 		return "sold_out"

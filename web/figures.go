@@ -18,6 +18,8 @@ type lineJSON struct {
 	Degraded  bool    `json:"degraded"`
 	HoldUntil *string `json:"hold_until"`
 
+	standbyJSON
+
 	// What an operator decides.
 	Mode         string   `json:"mode"`
 	Paused       bool     `json:"paused"`
@@ -133,7 +135,7 @@ func (s *Server) lineFigures(l *line) (lineJSON, error) {
 	set := v.Settings
 	out := lineJSON{
 		Line: l.id, Epoch: v.Epoch, CreatedAt: v.Created.UTC().Format(wireTime), State: l.state(v),
-		Degraded: v.Recovering(),
+		Degraded: v.Recovering(), standbyJSON: l.standbyFigures(v),
 
 		Mode: string(set.Mode), Paused: set.Paused, Message: set.Message, RateOverride: set.RateOverride,
 		MaxActive: set.MaxActive, MaxLength: set.MaxLength, SoldOut: set.SoldOut, Weight: set.Weight,
@@ -143,7 +145,7 @@ func (s *Server) lineFigures(l *line) (lineJSON, error) {
 		Waiting: v.Waiting, Away: v.Away, Inside: v.Inside, Admitted: v.Admitted, Arrived: v.Arrived, Spent: v.Spent,
 		Expired: v.Expired, Left: v.Left, GivenUp: v.GivenUp,
 
-		DroppedPermits: round(v.Dropped), Rate: round(v.Rate), LimitedBy: optional(string(v.LimitedBy)),
+		DroppedPermits: round(v.Dropped), Rate: round(v.Rate), LimitedBy: optional(l.limitedBy(v)),
 		AdmittedPerSecond: round(v.Movement.AdmittedPerSecond), MovedPerSecond: round(v.Movement.PerSecond),
 		LagMS:               v.Lag.Milliseconds(),
 		EffectivePollBudget: round(s.cfg.PollBudget(l.id)),

@@ -55,6 +55,10 @@ type setup struct {
 	line   func(queue.Line) queue.Line     // wraps the default line
 	store  func(orders.Store) orders.Store // wraps the store
 	limits timeouts                        // the zero value: the default ones
+	// standby puts one in front of the default line, with this mode while the store is
+	// away, and runs its ticker; empty is none.
+	standby queue.Mode
+	steady  admission.Steady // that it goes by
 }
 
 // fixture is a server on a real in-process line and, where asked for, real
@@ -99,17 +103,28 @@ func newFixture(t testing.TB, s setup) *fixture {
 	if s.line != nil {
 		f.line = s.line(f.line)
 	}
+	served := f.line
+	var standby *admission.Standby
+	f.watch = queue.NewWatch(f.line, 250*time.Millisecond, log)
+	if s.standby != "" {
+		standby = admission.NewStandby(admission.StandbyConfig{Line: f.line, Watch: f.watch, Options: options, OnFailure: s.standby, Log: log,
+			Steady: func() admission.Steady { return s.steady },
+		})
+		running.Go(func() error { return standby.Run(ctx) })
+		served = standby
+		ticker := admission.NewTicker(standby, admission.Fixed(0), options.Tick, slog.New(slog.DiscardHandler))
+		running.Go(func() error { return ticker.Run(ctx) })
+	}
 	side := must(memqueue.New("side", options))(t)
 	f.tickets = must(queue.NewTickets(testSecret, options.TicketTTL))(t)
 	f.tokens = must(admission.NewTokens(testSecret))(t)
-	f.watch = queue.NewWatch(f.line, 250*time.Millisecond, log)
 	sideWatch := queue.NewWatch(side, 250*time.Millisecond, log)
 	running.Go(func() error { return f.watch.Run(ctx) })
 	running.Go(func() error { return sideWatch.Run(ctx) })
 
 	cfg := Config{
 		Role:    RoleAll,
-		Lines:   NewLines(Line{Line: f.line, Watch: f.watch, Attendance: queue.NewAttendance(f.line, f.told, log)}, Line{Line: side, Watch: sideWatch}),
+		Lines:   NewLines(Line{Line: served, Watch: f.watch, Standby: standby, Attendance: queue.NewAttendance(served, f.told, log)}, Line{Line: side, Watch: sideWatch}),
 		Create:  f.create(options),
 		Tickets: f.tickets, Tokens: f.tokens, FollowupTTL: time.Minute, AdminListen: adminHost, AccessLogEvery: 1, Log: log,
 	}

@@ -20,7 +20,7 @@ var masks = []struct{ find, put string }{
 	{`("(?:seed|seed_sha256|tickets_sha256)":)"[^"]*"`, `$1"HEX"`},
 	{`("order_id":)"[^"]*"`, `$1"ID"`},
 	{`"code":"[A-Z2-7]{26}"`, `"code":"CODE"`},
-	{`("(?:poll_after_ms|usable_in_ms|expires_in_ms|retry_after_ms|epoch|revision)":)\d+`, `${1}1`},
+	{`("(?:poll_after_ms|usable_in_ms|expires_in_ms|retry_after_ms|epoch|revision|view_age_ms)":)\d+`, `${1}1`},
 	{`(?m)^(X-Request-Id|Retry-After): .*$`, "$1: 1"},
 }
 

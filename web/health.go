@@ -48,7 +48,7 @@ func (s *Server) readiness() health {
 	for _, l := range s.lines.all() {
 		if _, seen := l.watch.View(); !seen {
 			h.Missing = append(h.Missing, "line "+l.id)
-		} else if l.watch.Age() >= staleAfter {
+		} else if l.away() || l.watch.Age() >= staleAfter {
 			h.Away = append(h.Away, "line "+l.id)
 		}
 	}

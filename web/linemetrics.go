@@ -56,16 +56,32 @@ func oneIf(set bool) float64 {
 	return 0
 }
 
+// standbyFigures are of what this process did without the line.
+var standbyFigures = []figure[admission.StandbyStats]{
+	standbyFigure(prometheus.CounterValue, "bypassed_total", "Visitors let in by this process without the line.", func(s admission.StandbyStats) int64 { return s.Bypassed }),
+	standbyFigure(prometheus.GaugeValue, "bypass_unrecorded", "Those of them that the line does not know yet.", func(s admission.StandbyStats) int64 { return s.Unrecorded }),
+	standbyFigure(prometheus.CounterValue, "bypass_forgotten_total", "Those of them that the line will not know: more than are remembered.", func(s admission.StandbyStats) int64 { return s.Forgotten }),
+}
+
+func standbyFigure(kind prometheus.ValueType, name, help string, read func(admission.StandbyStats) int64) figure[admission.StandbyStats] {
+	return figure[admission.StandbyStats]{describe("line_"+name, help, "line"), kind, func(s admission.StandbyStats) float64 { return float64(read(s)) }}
+}
+
 var (
 	lineAgeDesc    = describe("line_view_age_seconds", "Time since the line was last read.", "line")
 	pollBudgetDesc = describe("line_poll_budget", "Polls per second that the line may take from all instances; 0 is no bound.", "line")
+	modeDesc       = describe("line_mode", "1 for the mode in force: an operator's, or what is in its place while the line's store is away.", "line", "mode")
+	storeAwayDesc  = describe("line_store_away", "1 while the line's store is away.", "line")
 	limitedByDesc  = describe("line_limited_by", "1 for what kept the last batch from being larger.", "line", "reason")
 )
 
 var limitReasons = []queue.LimitedBy{
 	queue.LimitedByCapacity, queue.LimitedByBacklog, queue.LimitedByMaxActive, queue.LimitedByOverride, queue.LimitedByPaused,
 	queue.LimitedByRecovering, queue.LimitedByNoOneWaits, queue.LimitedByPassthrough, queue.LimitedBySchedule,
+	queue.LimitedByBlock, queue.LimitedByBypass,
 }
+
+var modes = []queue.Mode{queue.ModeNormal, queue.ModePassthrough, queue.ModeBlock, queue.ModeBypass}
 
 // lineCollector asks for the lines each time: there may be more than at the start.
 type lineCollector struct{ server *Server }
@@ -74,7 +90,10 @@ func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- lineAgeDesc
 	ch <- pollBudgetDesc
 	ch <- limitedByDesc
+	ch <- modeDesc
+	ch <- storeAwayDesc
 	describeAll(ch, lineFigures)
+	describeAll(ch, standbyFigures)
 	describeAll(ch, outlookFigures)
 }
 
@@ -83,10 +102,17 @@ func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, l := range c.server.lines.all() {
 		gauge(ch, lineAgeDesc, l.watch.Age().Seconds(), l.id)
 		gauge(ch, pollBudgetDesc, c.server.cfg.PollBudget(l.id), l.id)
+		if l.standby != nil {
+			collect(ch, standbyFigures, l.standby.Stats(), l.id)
+		}
 		if v, ok := l.watch.View(); ok {
 			collect(ch, lineFigures, v, l.id)
+			gauge(ch, storeAwayDesc, oneIf(l.away()), l.id)
+			for _, mode := range modes {
+				gauge(ch, modeDesc, oneIf(l.mode(v) == mode), l.id, string(mode))
+			}
 			for _, by := range limitReasons {
-				gauge(ch, limitedByDesc, oneIf(v.LimitedBy == by), l.id, string(by))
+				gauge(ch, limitedByDesc, oneIf(l.limitedBy(v) == string(by)), l.id, string(by))
 			}
 		}
 		if rate, ok := o.Rates.Lines[l.id]; ok {

@@ -106,6 +106,7 @@ var problems = []problem{
 
 	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too much to do at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: orders.ErrStopping, status: 503, code: "shutting_down", detail: "This server is stopping; nothing was done and the token is still good.", retry: time.Second, routine: true},
+	{err: admission.ErrBlocked, status: 503, code: "queue_unavailable", detail: "Nobody is let in right now. Tickets stay good.", retry: leastBlocked, routine: true},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
 	{err: identity.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "Who is asking cannot be told right now. Tickets stay good.", retry: 2 * time.Second},
 	{err: admission.ErrUnknownLine, status: 503, code: "queue_unavailable", detail: "The token's line is not known here yet. The token is still good.", retry: time.Second},

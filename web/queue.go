@@ -52,7 +52,7 @@ func (s *Server) enter(c *fiber.Ctx) error {
 	defer cancel()
 	standing, err := s.place(ctx, c, l, subject, held)
 	if err != nil {
-		return queueError("entering", err)
+		return s.visitorError(l, "entering", err)
 	}
 	signed, err := s.cfg.Tickets.Sign(standing.Ticket, l.watch.Now())
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Server) position(c *fiber.Ctx) error {
 	defer cancel()
 	standing, err := l.line.Standing(ctx, t)
 	if err != nil {
-		return queueError("looking up a place", err)
+		return s.visitorError(l, "looking up a place", err)
 	}
 	signed := ""
 	if standing.State.Live() && (standing.Ticket.ID != t.ID || s.isOld(t, l.watch.Now())) {
@@ -130,7 +130,7 @@ func (s *Server) leave(c *fiber.Ctx) error {
 	ctx, cancel := queueContext()
 	defer cancel()
 	if err := l.line.Leave(ctx, t); err != nil {
-		return queueError("leaving", err)
+		return s.visitorError(l, "leaving", err)
 	}
 	setCookie(c, l.cookie, "", 0)
 	c.Set(headerState, string(queue.Left))
@@ -170,23 +170,25 @@ func (s *Server) status(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	state := l.state(view)
+	state, mode := l.state(view), l.mode(view)
 	status := lineStatus{
 		Line:              l.id,
 		State:             state,
-		Mode:              string(view.Settings.Mode),
+		Mode:              string(mode),
 		OpensAt:           optionalTime(view.Settings.OpensAt),
 		ClosesAt:          optionalTime(view.Settings.ClosesAt),
 		Waiting:           view.Waiting,
 		AdmittedPerSecond: round(view.Movement.AdmittedPerSecond),
-		LimitedBy:         optional(string(view.LimitedBy)),
-		Reason:            optional(reason(view)),
+		LimitedBy:         optional(l.limitedBy(view)),
+		Reason:            optional(l.reason(view)),
 		Message:           view.Settings.Message,
 		Draw:              draw(view),
 	}
-	if e, ok := view.Estimate(view.Waiting + 1); ok {
+	if mode.Bypassed() {
+		// Nobody knows: there is no line, or nobody can see it.
+	} else if e, ok := view.Estimate(view.Waiting + 1); ok {
 		status.EstimatedWaitMS = new(e.Expected.Milliseconds())
-	} else if view.Settings.Mode == queue.ModePassthrough && state == stateOpen && !view.Recovering() {
+	} else if mode == queue.ModePassthrough && state == stateOpen && !view.Recovering() {
 		status.EstimatedWaitMS = new(int64)
 	}
 	c.Set(fiber.HeaderCacheControl, publicCache)
@@ -215,9 +217,13 @@ func drawn(view queue.View) bool {
 	return at == nil || !view.At.Before(*at)
 }
 
-// view is the line's live view; one that is too old counts as none.
+// view is the line's live view; one that is too old counts as none, unless the store is
+// known to be away.
 func (l *line) view() (queue.View, error) {
 	view, ok := l.watch.View()
+	if ok && l.away() {
+		return view, nil
+	}
 	if age := l.watch.Age(); !ok || age >= staleAfter {
 		return view, fmt.Errorf("web: line %q was last read %s ago: %w", l.id, age, queue.ErrUnavailable)
 	}

@@ -69,6 +69,9 @@ func defaultTimeouts() timeouts {
 type Line struct {
 	Line  queue.Line
 	Watch *queue.Watch
+	// Standby is Line, where visitors are answered also while its store is away; nil
+	// where they are not.
+	Standby *admission.Standby
 	// Attendance hears who polls; nil in role orders.
 	Attendance *queue.Attendance
 	// Keep, if set, is called with an operator's change in Watch's view, before
@@ -96,7 +99,7 @@ func NewLines(lines ...Line) *Lines {
 // Add puts a line in, or another in place of one of the same id.
 func (ls *Lines) Add(l Line) {
 	id := l.Line.ID()
-	added := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, attendance: l.Attendance, keep: l.Keep}
+	added := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, standby: l.Standby, attendance: l.Attendance, keep: l.Keep}
 	if l.Keep == nil {
 		added.keep = func() error { return nil }
 	}
@@ -234,6 +237,7 @@ type line struct {
 	cookie     string
 	line       queue.Line
 	watch      *queue.Watch
+	standby    *admission.Standby // nil in role orders
 	attendance *queue.Attendance
 	keep       func() error
 }

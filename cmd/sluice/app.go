@@ -122,7 +122,7 @@ func (a *app) newController(store *lineStore, lines *lineSet, service *orders.Se
 			a.log.Warn("the others are not told that this process takes no more orders; its report goes stale", "error", err)
 		}
 	}
-	lines.rate = controller.Rater
+	lines.rate, lines.steady = controller.Rater, controller.Steady
 	lines.queues = func() int { return controller.Overview().Queues }
 	return controller
 }

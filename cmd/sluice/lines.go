@@ -38,6 +38,7 @@ type lineSet struct {
 	store  *lineStore
 	rate   func(line string) admission.Rater // of the tickers
 	queues func() int                        // live processes that answer polls
+	steady func(line string) admission.Steady
 	served *web.Lines
 	log    *slog.Logger
 
@@ -256,9 +257,14 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 		loops: []loop{watch.Run, keeper.Run},
 	}
 	if answersPolls {
-		l.Attendance = queue.NewAttendance(line, opts.Told, s.log)
-		ticker := admission.NewTicker(line, s.rate(id), s.cfg.Line.Tick, s.log)
-		l.loops = append(l.loops, l.Attendance.Run, ticker.Run)
+		l.Standby = admission.NewStandby(admission.StandbyConfig{
+			Line: line, Watch: watch, Options: opts, OnFailure: queue.Mode(s.cfg.Admission.OnRedisFailure),
+			Steady: func() admission.Steady { return s.steady(id) }, Log: s.log,
+		})
+		l.Line.Line = l.Standby
+		l.Attendance = queue.NewAttendance(l.Standby, opts.Told, s.log)
+		ticker := admission.NewTicker(l.Standby, s.rate(id), s.cfg.Line.Tick, s.log)
+		l.loops = append(l.loops, l.Attendance.Run, ticker.Run, l.Standby.Run)
 	}
 	return l, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"sluice/admission"
 	"sluice/admission/redisregister"
@@ -53,6 +54,9 @@ func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 		s.directory = folder{s}
 		return s, nil
 	}
+	// Each failure comes back as an error and is logged in our own way, once; the client
+	// would write a line for every attempt to dial.
+	logging.Disable()
 	client, err := redisqueue.Dial(string(a.cfg.Redis))
 	if err != nil {
 		return nil, err

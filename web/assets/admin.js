@@ -49,6 +49,7 @@ function choose(lines) {
 
 function show(l) {
   shown = l;
+  trouble(l.warning ?? '');
   $('state').hidden = false;
   $('state').textContent = t(`admin.${l.degraded && l.state === 'open' ? 'degraded' : l.state}`);
   $('state').className = `chip ${l.state}`;
@@ -58,7 +59,8 @@ function show(l) {
     ['admin.admitted', l.admitted], ['admin.arrived', l.arrived], ['admin.spent', l.spent], ['admin.expired', l.expired],
     ['admin.left', l.left], ['admin.givenUp', l.given_up],
     ['admin.rate', l.rate], ['admin.rateLimit', l.rate_limit], ['admin.admittedRate', l.admitted_per_second], ['admin.moving', l.moved_per_second],
-    ['admin.limitedBy', (l.limited_by ?? '–').replaceAll('_', ' ')], ['admin.modeNow', l.mode],
+    ['admin.limitedBy', (l.limited_by ?? '–').replaceAll('_', ' ')], ['admin.modeNow', l.mode], ['admin.modeInForce', l.mode_in_force],
+    ['admin.store', l.store], ['admin.viewAge', l.view_age_ms / 1000], ['admin.bypassed', l.bypassed], ['admin.unrecorded', l.unrecorded],
     ['admin.share', percent(l.share)], ['admin.conversion', percent(l.conversion)], ['admin.pending', l.pending],
     ['admin.lag', l.lag_ms / 1000], ['admin.pollsNow', l.effective_poll_budget || '–'],
     ['admin.hold', l.hold_until ? new Date(l.hold_until).toLocaleTimeString() : '–'],

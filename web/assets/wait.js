@@ -103,16 +103,18 @@ function closed(a) {
 }
 
 function waiting(a) {
+  // Without a position nobody knows it just now; the place is kept.
+  const known = a.position !== null;
   title(a.position === 1 ? 'wait.next' : 'wait.title', 'wait.lead');
-  document.title = `${number(a.position)} · ${t('wait.name')}`;
+  document.title = known ? `${number(a.position)} · ${t('wait.name')}` : t('wait.name');
   $('line').hidden = false;
-  $('position').textContent = number(a.position);
+  $('position').textContent = known ? number(a.position) : t('wait.kept');
   $('waiting').textContent = number(a.waiting);
   const range = a.estimated_wait_range_ms;
   $('estimate').textContent = range ? span(range[0], range[1]) : a.reason === 'paused' || a.reason === 'degraded' ? '–' : t('wait.measuring');
-  $('progress').value = progress(a);
+  if (known) $('progress').value = progress(a);
   $('reason').hidden = !a.reason;
-  $('reason').textContent = a.reason ? t(`wait.${a.reason}`) : '';
+  $('reason').textContent = a.reason ? t(known || a.reason !== 'degraded' ? `wait.${a.reason}` : 'wait.bypass') : '';
   message(a.message);
   buttons({ leave: true });
   next(a.poll_after_ms);
