@@ -164,23 +164,27 @@ func BenchmarkWaitingAnswer(b *testing.B) {
 }
 
 // BenchmarkPosition is a whole poll but for the socket: route, ticket, line,
-// answer, metrics.
+// answer, metrics. With a limit all polls are of one ticket, and so meet at one lock.
 func BenchmarkPosition(b *testing.B) {
-	f := newFixture(b, setup{config: func(c *Config) { c.AccessLogEvery = 0 }})
-	ticket := f.enter()
-	handle := f.server.public.Handler()
-	b.ReportAllocs()
-	b.RunParallel(func(p *testing.PB) {
-		ctx := newRequestCtx()
-		for p.Next() {
-			ctx.Request.Reset()
-			ctx.Response.Reset()
-			ctx.Request.SetRequestURI("/queue/position")
-			ctx.Request.Header.Set(headerTicket, ticket)
-			handle(ctx)
-		}
-		if ctx.Response.StatusCode() != 200 {
-			b.Errorf("status %d", ctx.Response.StatusCode())
-		}
-	})
+	for name, factor := range map[string]int{"no limit": 0, "limit": 1_000_000_000} {
+		b.Run(name, func(b *testing.B) {
+			f := newFixture(b, setup{config: func(c *Config) { c.AccessLogEvery, c.Limits.PollFactor = 0, factor }})
+			ticket := f.enter()
+			handle := f.server.public.Handler()
+			b.ReportAllocs()
+			b.RunParallel(func(p *testing.PB) {
+				ctx := newRequestCtx()
+				for p.Next() {
+					ctx.Request.Reset()
+					ctx.Response.Reset()
+					ctx.Request.SetRequestURI("/queue/position")
+					ctx.Request.Header.Set(headerTicket, ticket)
+					handle(ctx)
+				}
+				if ctx.Response.StatusCode() != 200 {
+					b.Errorf("status %d", ctx.Response.StatusCode())
+				}
+			})
+		})
+	}
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"net"
 	"net/netip"
 	"net/url"
@@ -40,6 +43,8 @@ type answer struct {
 	OrderID    string  `json:"order_id"`
 	Coupon     string  `json:"-"` // the code of one that was claimed
 	Retry      int64   `json:"retry_after_ms"`
+	Challenge  string  `json:"challenge"` // of a newcomer's proof of work
+	Bits       int     `json:"bits"`
 }
 
 // api is the service as a visitor sees it. An error means that there was no
@@ -94,8 +99,35 @@ func (c *client) close() {
 	}
 }
 
+// enter does the work that a newcomer may be asked for first, as the pages do.
 func (c *client) enter(target int, ticket string) (answer, error) {
-	return c.do(target, fasthttp.MethodPost, "/queue/enter", c.query, "X-Queue-Ticket", ticket, "")
+	a, err := c.do(target, fasthttp.MethodPost, "/queue/enter", c.query, "X-Queue-Ticket", ticket, "")
+	if err != nil || a.Code != "proof_required" {
+		return a, err
+	}
+	proof, err := prove(a.Challenge, a.Bits)
+	if err != nil {
+		return a, err
+	}
+	return c.do(target, fasthttp.MethodPost, "/queue/enter", c.query, "X-Queue-Proof", proof, "")
+}
+
+// maxProofBits bounds what the crowd lets a service make it do.
+const maxProofBits = 24
+
+// prove finds a nonce such that the SHA-256 of challenge:nonce begins with so many zero
+// bits.
+func prove(challenge string, zeroBits int) (string, error) {
+	if challenge == "" || zeroBits < 1 || zeroBits > maxProofBits {
+		return "", fmt.Errorf("a proof of %d bits for the challenge %q", zeroBits, challenge)
+	}
+	proof := append([]byte(challenge), ':')
+	for n := uint64(0); ; n++ {
+		tried := strconv.AppendUint(proof, n, 36)
+		if sum := sha256.Sum256(tried); bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= zeroBits {
+			return string(tried), nil
+		}
+	}
 }
 
 func (c *client) position(target int, ticket string) (answer, error) {

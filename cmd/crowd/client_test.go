@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
@@ -80,6 +81,36 @@ func TestClientSpeaksTheContract(t *testing.T) {
 	server.Close()
 	if _, err := c.position(0, "t1"); err == nil {
 		t.Error("an answer from a server that is gone")
+	}
+}
+
+// Where newcomers are asked for work the crowd does it, as a browser would.
+func TestClientProvesItsWork(t *testing.T) {
+	const challenge = "a-challenge"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proof := r.Header.Get("X-Queue-Proof")
+		if sum := sha256.Sum256([]byte(proof)); !strings.HasPrefix(proof, challenge+":") || sum[0] != 0 || sum[1] >= 16 {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"code":"proof_required","challenge":"`+challenge+`","bits":12}`)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"state":"waiting","ticket":"a.b.c"}`)
+	}))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient([]*url.URL{u}, "default", 1, 0, 1, time.Second, false)
+	t.Cleanup(c.close)
+	if a, err := c.enter(0, ""); err != nil || a.Status != 201 || a.Ticket != "a.b.c" {
+		t.Errorf("%+v %v", a, err)
+	}
+	for _, zeroBits := range []int{-1, 0, maxProofBits + 1} {
+		if _, err := prove(challenge, zeroBits); err == nil {
+			t.Errorf("%d bits", zeroBits)
+		}
 	}
 }
 
