@@ -9,7 +9,7 @@ import (
 const (
 	// pacerWays are the entries of a set: one cache line and a half.
 	pacerWays = 4
-	// pacerSets make 16,384 × 4 entries of 24 bytes, 1.7 MiB with the locks.
+	// pacerSets make 16,384 × 4 entries of 24 bytes, 1.7 MB with the locks.
 	pacerSets = 1 << 14
 )
 

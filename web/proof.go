@@ -43,7 +43,7 @@ const (
 	challengeSize = challengeBody + 16
 	maxNonce      = 14 // characters; with challenge and colon 55 bytes, which is one block
 
-	// usedSets hold 262,144 used challenges, 6 MiB: over two minutes 2,184 newcomers
+	// usedSets hold 262,144 used challenges, 7 MB: over two minutes 2,184 newcomers
 	// a second. Beyond that the oldest are forgotten and could be used once more.
 	usedSets = 1 << 16
 )
