@@ -46,7 +46,7 @@ const maxEvidence = 5
 //
 //   - the early tickets are not those whose hash was published;
 //
-//   - a ticket or a place is there twice;
+//   - a ticket is there twice, or a place of a line that nobody passed by;
 //
 //   - a place that was not drawn is not of the time at which it was given.
 //
@@ -54,7 +54,9 @@ const maxEvidence = 5
 //
 // Fewer out of order can only be counted: whoever was away while the head passed
 // their place is let in when they return, and the records do not say who was away.
-// A line that was not tampered with, and whose store has not lost its memory since
+// Those let in without the line went in by no order, and are counted too. While they
+// were, the places of newcomers were made by each instance for itself, so that two can
+// be equal. A line that was not tampered with, and whose store has not lost its memory since
 // the opening, has nothing proven against it.
 func Audit(records []Record, draw Draw) []Finding {
 	var a audit
@@ -134,7 +136,9 @@ func (r Record) drawn() bool { return r.Place > 0 && r.Place <= MaxDrawn }
 // checkDoubles finds tickets and places that are there twice.
 func (a *audit) checkDoubles(records []Record) {
 	tickets, places := make(map[string]bool, len(records)), make(map[int64]string, len(records))
+	passedBy := slices.ContainsFunc(records, func(r Record) bool { return r.Bypassed })
 	var twice []string
+	var equal int
 	for _, r := range records {
 		if tickets[r.TicketID] {
 			twice = append(twice, fmt.Sprintf("ticket %s is there twice", r.TicketID))
@@ -145,12 +149,20 @@ func (a *audit) checkDoubles(records []Record) {
 			continue
 		}
 		// Drawn places can be equal by chance; the seed is their proof.
-		if other, taken := places[r.Place]; taken && !r.drawn() {
+		other, taken := places[r.Place]
+		switch {
+		case !taken || r.drawn():
+		case passedBy:
+			equal++
+		default:
 			twice = append(twice, fmt.Sprintf("tickets %s and %s have the same place %d", other, r.TicketID, r.Place))
 		}
 		places[r.Place] = r.TicketID
 	}
 	a.each(twice)
+	if equal > 0 {
+		a.note("places that are there twice: %d; that is right only of those given while the line's store was away", equal)
+	}
 }
 
 // checkTimes finds places that are not of the time they were given at, and counts
@@ -186,7 +198,14 @@ const maxOutOfOrder = 0.25
 // leaving out would put all the others in order. Those of one batch are let in in
 // the same millisecond.
 func (a *audit) checkOrder(records []Record) {
-	in := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Place == 0 || r.AdmittedAt.IsZero() })
+	in := slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.AdmittedAt.IsZero() })
+	all := len(in)
+	in = slices.DeleteFunc(in, func(r Record) bool { return r.Bypassed })
+	if passedBy := all - len(in); passedBy > 0 {
+		a.note("%d of %d who were let in went in without the line, on an operator's word or because its store was away; "+
+			"they are in no order, and those in front of them were passed", passedBy, all)
+	}
+	in = slices.DeleteFunc(in, func(r Record) bool { return r.Place == 0 })
 	slices.SortFunc(in, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Place, b.Place), a.AdmittedAt.Compare(b.AdmittedAt))
 	})

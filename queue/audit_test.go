@@ -102,6 +102,13 @@ func TestAuditFindsWhatWasTamperedWith(t *testing.T) {
 			r[399].Place, r[399].EnteredAt = r[398].Place, r[398].EnteredAt
 			return r
 		}, false, "have the same place"},
+		{"the tail first, without the line", func(r []Record, _ *Draw) []Record {
+			for i := range r[160:320] {
+				in := &r[319-i]
+				in.AdmittedAt, in.FetchedAt, in.Bypassed = r[319].AdmittedAt.Add(time.Duration(i)*time.Second), time.Time{}, true
+			}
+			return r
+		}, true, "160 of 320 who were let in went in without the line"},
 		{"a place of another time", func(r []Record, _ *Draw) []Record {
 			r[399].Place -= 50_500 // µs, 33 places to the front
 			return r
@@ -161,6 +168,22 @@ func TestAuditFindsWhatWasTamperedWith(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// While the store is away each instance makes places for itself, and two can be equal.
+func TestAuditOfEqualPlacesInAnOutage(t *testing.T) {
+	records, draw := sale(0, 200)
+	records[198].Bypassed, records[198].AdmittedAt = true, records[0].AdmittedAt.Add(time.Minute)
+	records[199].Place, records[199].EnteredAt = records[198].Place, records[198].EnteredAt
+	got := Audit(records, draw)
+	if len(got) != 2 || !got[0].Note || !strings.Contains(got[0].Text, "places that are there twice: 1") ||
+		!got[1].Note || !strings.Contains(got[1].Text, "1 of 161 who were let in went in without the line") {
+		t.Errorf("%+v", got)
+	}
+	records[1].TicketID = records[0].TicketID
+	if got := Audit(records, draw); len(got) != 3 || got[0].Note {
+		t.Errorf("a ticket that is there twice: %+v", got)
 	}
 }
 

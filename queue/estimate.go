@@ -84,8 +84,8 @@ func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 
 // Estimate says how long the visitor at position will wait if the line goes on as
 // it did ([Movement.Estimate]). ok is false also while nobody can be let in, which
-// nothing measured before says anything about: paused, not open, recovering; and in
-// the first 20 seconds of a line whose pace is not an operator's.
+// nothing measured before says anything about: paused, passed by, not open, recovering;
+// and in the first 20 seconds of a line whose pace is not an operator's.
 func (v View) Estimate(position int64) (e Estimate, ok bool) {
 	if v.standsStill() || v.Settings.RateOverride == nil && v.Movement.Observed < movementSettled {
 		return Estimate{}, false

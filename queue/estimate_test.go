@@ -201,6 +201,8 @@ func TestSoonestGoesByTheFasterOfPaceAndRate(t *testing.T) {
 		"only a pace":        {View{Movement: Movement{PerSecond: 20}}, 5 * time.Second},
 		"the rate has risen": {View{Snapshot: Snapshot{Rate: 50}, Movement: Movement{PerSecond: 20}}, 2 * time.Second},
 		"paused":             {View{Snapshot: Snapshot{Rate: 50, Settings: Settings{Paused: true}}}, 0},
+		"passed by":          {View{Snapshot: Snapshot{Rate: 50, Settings: Settings{Mode: ModeBypass}}}, 0},
+		"blocked":            {View{Snapshot: Snapshot{Rate: 50, Settings: Settings{Mode: ModeBlock}}}, 0},
 		"the rate is nought": {View{Movement: Movement{PerSecond: 10}}, 10 * time.Second},
 	} {
 		if got := c.view.Soonest(100); got != c.want {

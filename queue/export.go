@@ -21,11 +21,14 @@ const auditTime = "2006-01-02T15:04:05.000Z07:00"
 var ticketID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // auditHeader is the first row of an exported line.
-var auditHeader = []string{"place", "entered", "admitted", "fetched", "outcome", "ticket_id"}
+var auditHeader = []string{"place", "entered", "admitted", "fetched", "outcome", "ticket_id", "bypass"}
+
+// withoutBypass is how many columns the export of an earlier version has.
+const withoutBypass = 6
 
 // WriteCSV writes records as the export of a line: a header, then one row for
 // each record. Times are RFC 3339 in UTC with milliseconds; what is not known is
-// empty.
+// empty. bypass is 1 of those let in without the line.
 func WriteCSV(w io.Writer, records []Record) error {
 	out := csv.NewWriter(w)
 	row := slices.Clone(auditHeader)
@@ -36,7 +39,10 @@ func WriteCSV(w io.Writer, records []Record) error {
 			row[0] = strconv.FormatInt(r.Place, 10)
 		}
 		row[1], row[2], row[3] = csvTime(r.EnteredAt), csvTime(r.AdmittedAt), csvTime(r.FetchedAt)
-		row[4], row[5] = string(r.Outcome), r.TicketID
+		row[4], row[5], row[6] = string(r.Outcome), r.TicketID, ""
+		if r.Bypassed {
+			row[6] = "1"
+		}
 		_ = out.Write(row)
 	}
 	out.Flush()
@@ -53,11 +59,11 @@ func csvTime(t time.Time) string {
 	return t.UTC().Format(auditTime)
 }
 
-// ReadCSV reads what [WriteCSV] wrote. Errors name the line of the file.
+// ReadCSV reads what [WriteCSV] wrote, also before it had the column bypass. Errors
+// name the line of the file.
 func ReadCSV(r io.Reader) ([]Record, error) {
 	in := csv.NewReader(bufio.NewReader(r))
-	in.FieldsPerRecord = len(auditHeader)
-	in.ReuseRecord = true
+	in.ReuseRecord = true // every row has as many fields as the header
 	header, err := in.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("queue: reading the export: it is empty")
@@ -65,7 +71,7 @@ func ReadCSV(r io.Reader) ([]Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: reading the export: %w", err)
 	}
-	if !slices.Equal(header, auditHeader) {
+	if !slices.Equal(header, auditHeader) && !slices.Equal(header, auditHeader[:withoutBypass]) {
 		return nil, fmt.Errorf("queue: reading the export: line 1: the header is %q, want %q", header, auditHeader)
 	}
 	var records []Record
@@ -86,7 +92,7 @@ func ReadCSV(r io.Reader) ([]Record, error) {
 	}
 }
 
-// parseRecord reads one row, of as many fields as the header.
+// parseRecord reads one row, of as many fields as a header.
 func parseRecord(row []string) (Record, error) {
 	r := Record{Outcome: State(row[4]), TicketID: row[5]}
 	var errs []error
@@ -120,6 +126,11 @@ func parseRecord(row []string) (Record, error) {
 	}
 	if !ticketID.MatchString(r.TicketID) {
 		errs = append(errs, fmt.Errorf("%.80q is no ticket id", r.TicketID))
+	}
+	if len(row) > withoutBypass && row[6] != "" {
+		if r.Bypassed = row[6] == "1"; !r.Bypassed {
+			errs = append(errs, fmt.Errorf("bypass is %.80q, want 1 or nothing", row[6]))
+		}
 	}
 	return r, errors.Join(errs...)
 }

@@ -15,15 +15,15 @@ func TestWriteCSV(t *testing.T) {
 	var b strings.Builder
 	if err := WriteCSV(&b, []Record{
 		{TicketID: "a", Place: 17, EnteredAt: at, AdmittedAt: at.Add(time.Minute), FetchedAt: at.Add(2 * time.Minute), Outcome: Spent},
-		{TicketID: "b-_", Outcome: Left},
+		{TicketID: "b-_", Outcome: Left, Bypassed: true},
 		{TicketID: "drawn", Place: 3},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	const want = "place,entered,admitted,fetched,outcome,ticket_id\n" +
-		"17,2026-01-01T18:04:05.678Z,2026-01-01T18:05:05.678Z,2026-01-01T18:06:05.678Z,spent,a\n" +
-		",,,,left,b-_\n" +
-		"3,,,,,drawn\n"
+	const want = "place,entered,admitted,fetched,outcome,ticket_id,bypass\n" +
+		"17,2026-01-01T18:04:05.678Z,2026-01-01T18:05:05.678Z,2026-01-01T18:06:05.678Z,spent,a,\n" +
+		",,,,left,b-_,1\n" +
+		"3,,,,,drawn,\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
@@ -44,7 +44,8 @@ func TestCSVRoundTrip(t *testing.T) {
 			return Record{
 				TicketID: rapid.StringMatching(`[A-Za-z0-9_-]{16}`).Draw(t, "id"), Place: rapid.Int64Range(0, 1<<60).Draw(t, "place"),
 				EnteredAt: someTime.Draw(t, "entered"), AdmittedAt: someTime.Draw(t, "admitted"), FetchedAt: someTime.Draw(t, "fetched"),
-				Outcome: rapid.SampledFrom([]State{Scheduled, Waiting, Closed, Admitted, Spent, Expired, Left, Removed}).Draw(t, "outcome"),
+				Outcome:  rapid.SampledFrom([]State{Scheduled, Waiting, Closed, Admitted, Spent, Expired, Left, Removed}).Draw(t, "outcome"),
+				Bypassed: rapid.Bool().Draw(t, "bypassed"),
 			}
 		})).Draw(rt, "records")
 		var b strings.Builder
@@ -68,6 +69,8 @@ func TestReadCSVTellsWhereItIsWrong(t *testing.T) {
 		{"nothing", "", []string{"empty"}},
 		{"no header", good + good, []string{"line 1", "header"}},
 		{"another header", "place,entered,admitted,fetched,outcome,ticket\n", []string{"line 1", "header"}},
+		{"another last column", strings.TrimSpace(header) + ",passed\n", []string{"line 1", "header"}},
+		{"no bypass", strings.TrimSpace(header) + ",bypass\n1,,,,waiting,a,0\n", []string{"line 2", "bypass"}},
 		{"too few fields", header + good + "1,,,,waiting\n", []string{"line 3", "fields"}},
 		{"too many fields", header + good + "1,,,,waiting,a,\n", []string{"line 3", "fields"}},
 		{"a place of no number", header + good + good + "x,,,,waiting,a\n", []string{"line 4", `"x" is no place`}},
@@ -92,6 +95,9 @@ func TestReadCSVTellsWhereItIsWrong(t *testing.T) {
 				t.Errorf("%s: %q is not told in: %v", c.name, part, err)
 			}
 		}
+	}
+	if got, err := ReadCSV(strings.NewReader(header + good)); err != nil || len(got) != 1 || got[0].Place != 17 {
+		t.Errorf("the export of an earlier version: %+v, %v", got, err)
 	}
 	if got, err := ReadCSV(strings.NewReader(header)); err != nil || len(got) != 0 {
 		t.Errorf("a line nobody came to: %v, %v", got, err)

@@ -160,10 +160,14 @@ type Line interface {
 	Spend(ctx context.Context, used []Completion) error
 
 	// Record notes admissions that were given without the line, in [ModeBypass] or while
-	// its store was away: each takes its visitor out of the order and counts as let in, and
-	// ends when it runs out, or at once if it has. One whose ticket has an admission or
-	// has ended already changes nothing; another ticket of its visitor maps to it. The head
-	// does not move by it, and its [Record] says Bypassed.
+	// its store was away: each takes its visitor out of the order and counts as let in, at
+	// the time it was, and ends when it runs out, or at once if it has. The head does not
+	// move by it, and its [Record] says Bypassed.
+	//
+	// One of an earlier epoch, or whose ticket has an admission or has ended already,
+	// changes nothing; but one that is known to be spent and no more gets the rest of its
+	// record. Another ticket of the visitor maps to it, unless that one has a live
+	// admission, to which this one maps, or was given after this one had run out.
 	Record(ctx context.Context, given []Admission) error
 
 	// Adopt takes in settings that an operator changed while the store was away. A later
@@ -335,8 +339,9 @@ type Snapshot struct {
 	// Of this epoch: Admitted counts the admissions, Arrived those who came to
 	// order, Spent the ones used for an order, Expired the ones that ran out;
 	// Left counts who gave up or lost a place while waiting, GivenUp the away
-	// places that were not come back for.
-	Admitted, Arrived, Spent, Expired, Left, GivenUp int64
+	// places that were not come back for, Bypassed those of Admitted who were let in
+	// without the line ([Line.Record]).
+	Admitted, Arrived, Spent, Expired, Left, GivenUp, Bypassed int64
 	// Dropped counts the permits that stalls swallowed in this epoch.
 	Dropped float64
 	// Rate and LimitedBy are those of the last batch; empty before the first.

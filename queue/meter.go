@@ -73,13 +73,17 @@ func (m *meter) observe(s Snapshot) Movement {
 	return movement(m.closed)
 }
 
+// throughTheLine is how many the line itself let in. Those let in without it are told
+// in lumps, when its store is back, and moved no head.
+func (s Snapshot) throughTheLine() int64 { return s.Admitted - s.Bypassed }
+
 // add takes in what happened between two readings. Whoever comes back to an old
 // place moves the head the other way, and is let in at once if it has passed
 // them. Those who are given up were found gone before.
 func (b *bucket) add(from, to Snapshot) {
 	span := to.At.Sub(from.At)
 	b.span += span
-	b.admitted += to.Admitted - from.Admitted
+	b.admitted += to.throughTheLine() - from.throughTheLine()
 	b.gone += to.Away - from.Away + to.GivenUp - from.GivenUp
 	b.left += to.Left - from.Left
 	b.waited += float64(from.Waiting+to.Waiting) / 2 * span.Seconds()

@@ -219,6 +219,17 @@ func TestMovementIgnoresTheGivenUp(t *testing.T) {
 	}
 }
 
+// Those let in without the line are told when its store is back, all at once.
+func TestMovementIgnoresWhoPassedTheLine(t *testing.T) {
+	r := newRoad()
+	r.run(25*time.Second, 5)
+	r.snap.Admitted, r.snap.Bypassed = r.snap.Admitted+1000, 1000
+	r.run(2*time.Second, 5)
+	if math.Abs(r.mov.PerSecond-20) > 0.1 || r.mov.Measured < 20*time.Second {
+		t.Errorf("%+v, want 20 a second as before", r.mov)
+	}
+}
+
 func TestMovementIgnoresTheSameReadingTwice(t *testing.T) {
 	r := newRoad()
 	for range 40 {

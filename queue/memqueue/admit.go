@@ -98,12 +98,17 @@ func (l *Line) letIn(h *holder, now int64, at float64) {
 		Line: l.id, Epoch: l.epoch, Subject: h.subject, TicketID: h.ticketID, Place: h.place,
 		AdmittedAt: admittedAt, NotBefore: notBefore, ExpiresAt: notBefore.Add(l.opts.AdmissionTTL),
 	}
+	l.inShop(h)
+	l.head = max(l.head, h.place)
+	l.counts.admitted++
+	l.countCohort(admittedAt.Unix(), false)
+}
+
+// inShop notes a live admission.
+func (l *Line) inShop(h *holder) {
 	l.admitted[h.ticketID] = h
 	l.slots[h.ticketID] = true
 	heap.Push(&l.inside, h.admission)
-	l.head = max(l.head, h.place)
-	l.counts.admitted++
-	l.cohort(admittedAt.Unix()).Admitted++
 }
 
 // expire ends what has run out: admissions unused, and the memory of ends that
@@ -146,9 +151,7 @@ func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
 	if l.holders[h.subject] == h {
 		delete(l.holders, h.subject)
 	}
-	l.rememberEnd(h.ticketID, ending{
-		state: state, place: h.place, admitted: h.admission.AdmittedAt.UnixMilli(), fetched: h.fetched, arrived: h.arrived,
-	}, now)
+	l.rememberEnd(h.ticketID, h.ending(state), now)
 	switch state {
 	case queue.Spent:
 		l.counts.spent++
@@ -156,6 +159,14 @@ func (l *Line) endAdmission(h *holder, state queue.State, now int64) {
 	case queue.Expired:
 		l.counts.expired++
 		delete(l.slots, h.ticketID)
+	}
+}
+
+// ending is what is remembered of a holder's admission.
+func (h *holder) ending(state queue.State) ending {
+	return ending{
+		state: state, place: h.place, admitted: h.admission.AdmittedAt.UnixMilli(), fetched: h.fetched,
+		arrived: h.arrived, bypassed: h.bypassed,
 	}
 }
 

@@ -43,17 +43,18 @@ func (l *Line) arrive(h *holder, now int64) {
 	}
 }
 
-// cohort is that of a second, the newest.
-func (l *Line) cohort(second int64) *queue.Cohort {
+// countCohort counts one into the cohort of the second they were let in, unless so
+// many later ones are kept that it is forgotten.
+func (l *Line) countCohort(second int64, came bool) {
 	i, ok := l.findCohort(second)
 	if !ok {
 		l.cohorts = slices.Insert(l.cohorts, i, queue.Cohort{Second: second})
-		if len(l.cohorts) > queue.MaxCohorts {
-			l.cohorts = slices.Delete(l.cohorts, 0, 1)
-			i--
-		}
 	}
-	return &l.cohorts[i]
+	l.cohorts[i].Admitted++
+	if came {
+		l.cohorts[i].Arrived++
+	}
+	l.cohorts = l.cohorts[max(0, len(l.cohorts)-queue.MaxCohorts):]
 }
 
 func (l *Line) findCohort(second int64) (int, bool) {

@@ -30,15 +30,13 @@ func (l *Line) records() []queue.Record {
 	records := make([]queue.Record, 0, len(l.holders)+len(l.ended))
 	for _, h := range l.holders {
 		if h.admission != nil {
-			records = append(records, l.record(h.ticketID, ending{
-				state: queue.Admitted, place: h.place, admitted: h.admission.AdmittedAt.UnixMilli(), fetched: h.fetched,
-			}))
+			records = append(records, l.exported(h.ticketID, h.ending(queue.Admitted)))
 		} else {
-			records = append(records, l.record(h.ticketID, ending{state: outcome, place: h.place}))
+			records = append(records, l.exported(h.ticketID, ending{state: outcome, place: h.place}))
 		}
 	}
 	for id, e := range l.ended {
-		records = append(records, l.record(id, e))
+		records = append(records, l.exported(id, e))
 	}
 	return l.withForgotten(records)
 }
@@ -55,16 +53,17 @@ func (l *Line) withForgotten(records []queue.Record) []queue.Record {
 	}
 	for id := range l.early {
 		if !known[id] {
-			records = append(records, l.record(id, ending{place: queue.DrawPlace(l.settings.Seed, id)}))
+			records = append(records, l.exported(id, ending{place: queue.DrawPlace(l.settings.Seed, id)}))
 		}
 	}
 	return records
 }
 
-func (l *Line) record(id string, e ending) queue.Record {
+func (l *Line) exported(id string, e ending) queue.Record {
 	r := queue.Record{
 		TicketID: id, Place: e.place, Outcome: e.state,
 		EnteredAt: milli(l.early[id]), AdmittedAt: milli(e.admitted), FetchedAt: milli(e.fetched),
+		Bypassed: e.bypassed,
 	}
 	if r.EnteredAt.IsZero() && e.place > queue.MaxDrawn {
 		r.EnteredAt = queue.EnteredAt(e.place)

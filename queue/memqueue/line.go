@@ -58,8 +58,8 @@ type people struct {
 	lag      time.Duration
 	timed    bool // lag is of somebody: an order of an unknown admission has none
 	counts   struct {
-		admitted, arrived, spent, expired, left, givenUp int64
-		dropped                                          float64
+		admitted, arrived, spent, expired, left, givenUp, bypassed int64
+		dropped                                                    float64
 	}
 }
 
@@ -77,6 +77,7 @@ type holder struct {
 	admission *queue.Admission
 	fetched   int64 // ms; 0 until it was told
 	arrived   bool
+	bypassed  bool // given without the line
 }
 
 // where a holder stands.
@@ -96,7 +97,7 @@ type ending struct {
 	until             int64 // µs
 	place             int64
 	admitted, fetched int64 // ms
-	arrived           bool
+	arrived, bypassed bool
 }
 
 type remembered struct {
@@ -194,6 +195,10 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 		return queue.Standing{}, queue.ErrClosed
 	}
 
+	if h != nil && held != nil && held.ID == h.ticketID && held.Early() && h.entered == 0 {
+		h.entered = held.EnteredAt.UnixMilli() // recorded as let in by somebody who did not know
+		l.early[h.ticketID] = h.entered
+	}
 	created := false
 	switch {
 	case h != nil && id != "" && id != h.ticketID:

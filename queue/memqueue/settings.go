@@ -17,7 +17,7 @@ func (l *Line) Snapshot(context.Context) (queue.Snapshot, error) {
 		Line: l.id, Epoch: l.epoch, Created: time.UnixMicro(l.created), Settings: l.settings,
 		Waiting: l.waiting.len(), Inside: int64(len(l.slots)), Away: l.gone,
 		Admitted: l.counts.admitted, Arrived: l.counts.arrived, Spent: l.counts.spent, Expired: l.counts.expired,
-		Left: l.counts.left, GivenUp: l.counts.givenUp,
+		Left: l.counts.left, GivenUp: l.counts.givenUp, Bypassed: l.counts.bypassed,
 		Dropped: l.counts.dropped, Rate: l.batch.rate, LimitedBy: l.batch.by,
 		Cohorts: slices.Clone(l.cohorts), Lag: l.lag,
 		At: time.UnixMicro(l.now()),
@@ -36,11 +36,6 @@ func (l *Line) Adopt(s queue.Settings) {
 		l.listenAnew(l.now())
 		l.settings = s
 	}
-}
-
-// Record implements [queue.Line].
-func (l *Line) Record(context.Context, []queue.Admission) error {
-	return fmt.Errorf("%w: recording is not written yet", queue.ErrUnavailable)
 }
 
 // Configure implements [queue.Line].

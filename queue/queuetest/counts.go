@@ -325,7 +325,7 @@ func (f *fixture) wantExport(want map[string]queue.Record) {
 			f.Fatalf("%+v is unknown, there twice, or not in order", r)
 		}
 		seen[r.TicketID], last = true, r.Place
-		if got := fmt.Sprint(r); r.Place != w.Place || r.Outcome != w.Outcome || !r.EnteredAt.Equal(w.EnteredAt) ||
+		if got := fmt.Sprint(r); r.Place != w.Place || r.Outcome != w.Outcome || r.Bypassed != w.Bypassed || !r.EnteredAt.Equal(w.EnteredAt) ||
 			!r.AdmittedAt.Equal(w.AdmittedAt) || !r.FetchedAt.Equal(w.FetchedAt) {
 			f.Fatalf("recorded %s, want %v", got, w)
 		}

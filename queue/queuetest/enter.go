@@ -156,6 +156,20 @@ func testModel(t *testing.T, impl Implementation) {
 				}
 				m.waiting = m.waiting[len(b.Admitted):]
 			},
+			"let in without the line": func(rt *rapid.T) {
+				if i, ok := m.pick(rt, len(m.waiting)); ok {
+					t := m.waiting[i]
+					a := queue.Admission{
+						Line: t.Line, Epoch: t.Epoch, Subject: t.Subject, TicketID: t.ID, Place: m.place(t),
+						AdmittedAt: time.UnixMilli(1), NotBefore: time.UnixMilli(1), ExpiresAt: time.UnixMilli(4e12),
+					}
+					if err := f.line.Record(f.ctx, []queue.Admission{a}); err != nil {
+						rt.Fatal(err)
+					}
+					m.passed = append(m.passed, a)
+					m.waiting = slices.Delete(m.waiting, i, i+1)
+				}
+			},
 			"": func(rt *rapid.T) { m.compare(f.ctx, rt, f.line) },
 		})
 	})
@@ -163,7 +177,8 @@ func testModel(t *testing.T, impl Implementation) {
 
 type model struct {
 	seed           string
-	waiting, ended []queue.Ticket // waiting in place order
+	waiting, ended []queue.Ticket    // waiting in place order
+	passed         []queue.Admission // let in without the line
 }
 
 // draw begins a model with n visitors before the opening.
@@ -211,6 +226,11 @@ func (m *model) compare(ctx context.Context, rt *rapid.T, line queue.Line) {
 	for _, ticket := range m.ended {
 		if s, err := line.Standing(ctx, ticket); err != nil || s.State != queue.Left {
 			rt.Fatalf("%s: %+v, %v; want left", ticket.Subject, s, err)
+		}
+	}
+	for _, a := range m.passed {
+		if s, err := line.Enter(ctx, a.Subject, nil); err != nil || s.Admission != a {
+			rt.Fatalf("%s: %+v, %v; want %+v", a.Subject, s, err, a)
 		}
 	}
 	if s, err := line.Snapshot(ctx); err != nil || s.Waiting != int64(len(m.waiting)) {

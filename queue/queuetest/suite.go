@@ -76,13 +76,24 @@ func Run(t *testing.T, impl Implementation) {
 		{"a restart during the hold", testRestartInHold},
 		{"what a process remembers", testKnown},
 		{"sealing a draw after a loss", testSealAfterLoss},
+		{"let in without the line", testRecord},
+		{"let in without the line, by what is known", testRecordCases},
+		{"let in without the line, of another epoch", testRecordEpochs},
+		{"let in without the line, and the head", testRecordLeavesHead},
+		{"let in without the line, many", testRecordMany},
+		{"let in without the line, from a draw", testRecordDraw},
 		{"snapshot", testSnapshot},
 	}
 	// rapid asks for the test's deadline, which a bubble of virtual time refuses.
-	t.Run("positions as in a plain model", func(t *testing.T) {
-		t.Parallel()
-		testModel(t, impl)
-	})
+	for name, test := range map[string]func(*testing.T, Implementation){
+		"positions as in a plain model":              testModel,
+		"let in without the line, told in any order": testRecordAnyOrder,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, impl)
+		})
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -113,6 +113,7 @@ func (l *Line) exportHolders(ctx context.Context, pairs []string, waits queue.St
 		r := queue.Record{TicketID: id, Outcome: waits}
 		if p := strings.SplitN(packed.text(i), ":", 7); len(p) == 7 {
 			r.Place, r.AdmittedAt, r.FetchedAt, r.Outcome = integer(p[0]), instant(p[1]), instant(p[4]), queue.Admitted
+			r.Bypassed = bypassed(p[5])
 		} else {
 			r.Place = int64(max(waiting.Val()[i], away.Val()[i])) // 0 where they are not
 		}
@@ -133,8 +134,12 @@ func endOf(id, packed string) (r queue.Record, ok bool) {
 	}
 	return queue.Record{
 		TicketID: id, Place: integer(p[2]), AdmittedAt: instant(p[3]), FetchedAt: instant(p[4]), Outcome: ends[p[0]],
+		Bypassed: bypassed(p[5]),
 	}, true
 }
+
+// bypassed reads it out of the marks of prelude.lua.
+func bypassed(marks string) bool { return integer(marks)&2 != 0 }
 
 // Seal implements [queue.Line]. While this process knows of no draw, or of one
 // that is sealed, it asks Redis nothing.

@@ -27,11 +27,11 @@ package redisqueue
 //	tickets  HASH  subject → ticket id, for everybody waiting, away or admitted
 //	early    HASH  ticket id → entered (ms), for all early tickets of this epoch
 //	admitted HASH  ticket id → "place:admitted_at:not_before:expires_at:fetched:
-//	               arrived:subject" (times in ms, 0 if not yet; arrived 0 or 1),
-//	               for live admissions
+//	               marks:subject" (times in ms, 0 if not yet; marks the sum of 1 if
+//	               arrived and 2 if let in without the line), for live admissions
 //	inside   ZSET  member ticket id, score expires_at (ms), for admissions whose
 //	               token may be in use, also after their visitor left
-//	ended    HASH  ticket id → "code:until:place:admitted_at:fetched:arrived"
+//	ended    HASH  ticket id → "code:until:place:admitted_at:fetched:marks"
 //	               (until when it is remembered in s, times in ms, 0 if not known)
 //	forget   LIST  "until:ticket id", in the order in which ends are forgotten:
 //	               all are remembered equally long, so a queue is enough

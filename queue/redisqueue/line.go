@@ -304,8 +304,15 @@ func (l *Line) Spend(ctx context.Context, used []queue.Completion) error {
 func (l *Line) Adopt(s queue.Settings) { l.remember(func(k *memory) { k.learn(s) }) }
 
 // Record implements [queue.Line].
-func (l *Line) Record(context.Context, []queue.Admission) error {
-	return fmt.Errorf("%w: recording is not written yet", queue.ErrUnavailable)
+func (l *Line) Record(ctx context.Context, given []queue.Admission) error {
+	return inChunks(given, 500, func(chunk []queue.Admission) error {
+		args := append(make([]any, 0, 2+7*len(chunk)), l.ticketTTL(), l.hold())
+		for _, a := range chunk {
+			args = append(args, a.Epoch, a.Subject, a.TicketID, a.Place,
+				a.AdmittedAt.UnixMilli(), a.NotBefore.UnixMilli(), a.ExpiresAt.UnixMilli())
+		}
+		return l.run(ctx, recordScript, "recording what was given without the line", args...).Err()
+	})
 }
 
 // Admit implements [queue.Line].

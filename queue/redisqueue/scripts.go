@@ -23,6 +23,7 @@ var (
 	sweepScript     = script("sweep")
 	arriveScript    = script("arrive")
 	spendScript     = script("spend")
+	recordScript    = script("record")
 	admitScript     = script("admit")
 	configureScript = script("configure")
 	restartScript   = script("restart")

@@ -55,7 +55,7 @@ func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) 
 		Settings: settingsOf(m),
 		Waiting:  r.int(1), Inside: r.int(2), Away: r.int(3),
 		Admitted: integer(m["admitted"]), Arrived: integer(m["arrived"]), Spent: integer(m["spent"]),
-		Expired: integer(m["expired"]), Left: integer(m["left"]), GivenUp: integer(m["given_up"]),
+		Expired: integer(m["expired"]), Left: integer(m["left"]), GivenUp: integer(m["given_up"]), Bypassed: integer(m["bypassed"]),
 		Dropped: decimal(m["dropped"]), Rate: decimal(m["rate"]), LimitedBy: queue.LimitedBy(m["limited_by"]),
 		Cohorts: cohortsOf(r.fields(5)), Lag: time.Duration(decimal(m["lag_ms"]) * float64(time.Millisecond)),
 		At: time.UnixMicro(r.int(0)),

@@ -71,16 +71,7 @@ if n > MOST then
   n = MOST
 end
 
-local stop
-if phase_of(line[8], line[9]) ~= 'open' then
-  stop = 'schedule'
-elseif line[3] == '1' then
-  stop = 'paused'
-elseif now_ms < (tonumber(line[10] or '') or 0) then
-  stop = 'recovering'
-elseif line[4] == 'block' or line[4] == 'bypass' then
-  stop = line[4]
-end
+local stop = standing_still(line[3], line[8], line[9], line[10], line[4])
 if stop then
   n, limited_by, dropped = 0, stop, 0
 elseif line[4] == 'passthrough' then

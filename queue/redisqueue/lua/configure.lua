@@ -6,7 +6,7 @@
 -- Reply the meta hash, as HGETALL; {'started'} if the opening time cannot be in
 --       the future any more
 -- O(1)
-local line = redis.call('HMGET', meta, 'revision', 'started', 'opens_at', 'closes_at', 'paused', 'hold_until')
+local line = redis.call('HMGET', meta, 'revision', 'started', 'opens_at', 'closes_at', 'paused', 'hold_until', 'mode')
 if not line[1] then return NOT_OPEN end
 local opens_at = tonumber(ARGV[2])
 if opens_at and opens_at > now_ms then
@@ -17,7 +17,7 @@ if opens_at and opens_at > now_ms then
   if not ahead then redis.call('HSET', meta, 'seed', '') end
 end
 -- A pause between two sweeps counts too: nobody has to speak while nothing moves.
-if line[5] == '1' or phase_of(line[3], line[4]) ~= 'open' or now_ms < (tonumber(line[6] or '') or 0) then
+if standing_still(line[5], line[3], line[4], line[6], line[7]) then
   redis.call('HSET', meta, 'listening', int(now_ms))
 end
 local revision = math.max(tonumber(line[1]) + 1, now_ms)

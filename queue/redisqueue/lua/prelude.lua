@@ -33,24 +33,36 @@ local function phase_of(opens_at, closes_at)
   return 'open'
 end
 
--- How a ticket ended (state, place, at, fetched, arrived), or nil. O(1).
+-- What keeps the line from letting anybody in, whatever its rate; nil if nothing does.
+local function standing_still(paused, opens_at, closes_at, hold_until, mode)
+  if phase_of(opens_at, closes_at) ~= 'open' then return 'schedule' end
+  if paused == '1' then return 'paused' end
+  if now_ms < (tonumber(hold_until or '') or 0) then return 'recovering' end
+  if mode == 'block' or mode == 'bypass' then return mode end
+end
+
+-- The last number of a packed record: 1 for who has arrived, and 2 for who was let in
+-- without the line.
+local function marks(a) return (a.arrived or 0) + (a.bypassed and 2 or 0) end
+
+-- How a ticket ended (state, place, at, fetched, arrived, bypassed), or nil. O(1).
 local function end_of(id)
   local packed = redis.call('HGET', ended, id)
   if not packed then return nil end
-  local code, till, place, at, fetched, arrived = string.match(packed, '^(%d):(%d+):(%d+):(%d+):(%d+):(%d)$')
+  local code, till, place, at, fetched, marked = string.match(packed, '^(%d):(%d+):(%d+):(%d+):(%d+):(%d)$')
   if tonumber(till) * 1000 <= now_ms then return nil end
   return { state = states[tonumber(code)], place = tonumber(place), at = tonumber(at), fetched = tonumber(fetched),
-    arrived = tonumber(arrived) }
+    arrived = tonumber(marked) % 2, bypassed = tonumber(marked) >= 2 }
 end
 
 -- Remembers how a ticket ended, for ttl_s seconds: a ticket signed until now
--- lives no longer than that. was has what is known of its place, at, fetched and
--- arrived. O(1).
+-- lives no longer than that. was has what is known of its place, at, fetched,
+-- arrived and bypassed. O(1).
 local function remember_end(id, state, ttl_s, was)
   was = was or {}
   local till = int(math.floor(now_ms / 1000) + ttl_s + 1)
   redis.call('HSET', ended, id, table.concat(
-    { codes[state], till, int(was.place or 0), int(was.at or 0), int(was.fetched or 0), was.arrived or 0 }, ':'))
+    { codes[state], till, int(was.place or 0), int(was.at or 0), int(was.fetched or 0), marks(was) }, ':'))
   redis.call('RPUSH', forget, till .. ':' .. id)
 end
 
@@ -58,15 +70,15 @@ end
 local function admission_of(id)
   local packed = redis.call('HGET', admitted, id)
   if not packed then return nil end
-  local place, at, nbf, exp, fetched, arrived, subject =
+  local place, at, nbf, exp, fetched, marked, subject =
     string.match(packed, '^(%d+):(%d+):(%d+):(%d+):(%d+):(%d):(.*)$')
   return { place = tonumber(place), at = tonumber(at), nbf = tonumber(nbf), exp = tonumber(exp),
-    fetched = tonumber(fetched), arrived = tonumber(arrived), subject = subject }
+    fetched = tonumber(fetched), arrived = tonumber(marked) % 2, bypassed = tonumber(marked) >= 2, subject = subject }
 end
 
 -- Packs an admission as admission_of reads it.
 local function pack(a)
-  return table.concat({ int(a.place), int(a.at), int(a.nbf), int(a.exp), int(a.fetched), a.arrived, a.subject }, ':')
+  return table.concat({ int(a.place), int(a.at), int(a.nbf), int(a.exp), int(a.fetched), marks(a), a.subject }, ':')
 end
 
 -- Ends the live admission of a ticket and forgets whose it was. Who left or was
@@ -100,19 +112,20 @@ local function give_up(id, subject, ttl_s)
 end
 
 -- Counts into the cohort of the second of at (ms). One that is forgotten stays so.
--- The one farthest from a new one gives way to it: the oldest, or after a fail-over
--- to a slower clock those that are in the future now.
+-- Of too many the one farthest from now gives way, which can be the new one: the
+-- oldest, or after a fail-over to a slower clock those that are in the future now.
 -- O(1), and O(cohorts) when a new one begins.
 local function count_cohort(at, let_in, came)
   local second = int(math.floor(at / 1000))
   local have = redis.call('HGET', cohorts, second)
   if not have and let_in == 0 then return end
   if not have and redis.call('HLEN', cohorts) >= MAX_COHORTS then
-    local farthest, distance = nil, -1
+    local function apart(key) return math.abs(tonumber(key) - math.floor(now_ms / 1000)) end
+    local farthest = second
     for _, key in ipairs(redis.call('HKEYS', cohorts)) do
-      local apart = math.abs(tonumber(key) - tonumber(second))
-      if apart > distance then farthest, distance = key, apart end
+      if apart(key) > apart(farthest) then farthest = key end
     end
+    if farthest == second then return end
     redis.call('HDEL', cohorts, farthest)
   end
   local before, arrived = string.match(have or '0:0', '^(%d+):(%d+)$')
@@ -167,8 +180,8 @@ end
 -- of this script.
 local function begin_epoch(e)
   redis.call('UNLINK', waiting, away, lapse, seen, tickets, early, admitted, inside, ended, forget, aliases, cohorts)
-  redis.call('HDEL', meta, 'admitted', 'arrived', 'spent', 'expired', 'left', 'given_up', 'dropped', 'carry', 'rate',
-    'limited_by', 'lag_ms', 'head', 'passed', 'started')
+  redis.call('HDEL', meta, 'admitted', 'arrived', 'spent', 'expired', 'left', 'given_up', 'dropped', 'carry',
+    'rate', 'limited_by', 'bypassed', 'lag_ms', 'head', 'passed', 'started')
   redis.call('HSET', meta, 'epoch', int(e), 'seed', '', 'tickets_sha256', '')
 end
 

@@ -13,7 +13,7 @@
 -- Reply {zone, away, given up}
 -- O(z log n) for a zone of z, once per half a second; else O(k log z) for k heard
 local line = redis.call('HMGET', meta, 'epoch', 'told_ms', 'told_at', 'swept_at', 'marked_at', 'listening', 'passed',
-  'rate', 'paused', 'opens_at', 'closes_at', 'hold_until', 'head', 'zone')
+  'rate', 'paused', 'opens_at', 'closes_at', 'hold_until', 'head', 'zone', 'mode')
 if not line[1] then return NOT_OPEN end
 
 -- After a fail-over to a slower clock: what was noted by the other one says nothing
@@ -54,8 +54,8 @@ if ARGV[7] == '1' then return { zone, 0, 0 } end
 
 -- Since when whoever speaks would have been heard, and had a reason to speak.
 local listening = tonumber(line[6]) or now_ms
-if line[9] == '1' or phase_of(line[10], line[11]) ~= 'open' or now_ms < (tonumber(line[12] or '') or 0)
-  or now_ms - (tonumber(line[4]) or 0) > UNSWEPT or ARGV[8] == '1' then
+if standing_still(line[9], line[10], line[11], line[12], line[15]) or now_ms - (tonumber(line[4]) or 0) > UNSWEPT
+  or ARGV[8] == '1' then
   listening = now_ms
 end
 redis.call('HSET', meta, 'swept_at', int(now_ms), 'listening', int(listening), 'zone', int(zone))

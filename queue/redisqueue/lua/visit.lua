@@ -125,6 +125,10 @@ end
 local entered = 0
 if (admission or { place = place }).place <= MAX_DRAWN then
   entered = tonumber(redis.call('HGET', early, current) or '') or 0
+  if entered == 0 and held_early and shown == current then
+    entered = held_entered -- recorded as let in by somebody who did not know
+    redis.call('HSET', early, current, int(entered))
+  end
 end
 if not admission then
   if entered == 0 and (place > floor or not line[10]) then
