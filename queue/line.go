@@ -171,7 +171,7 @@ type Line interface {
 	Record(ctx context.Context, given []Admission) error
 
 	// Adopt takes in settings that an operator changed while the store was away. A later
-	// revision than the store's is put back into it with the next call that reaches it.
+	// revision than the store's is put back into it with the next Snapshot that reaches it.
 	Adopt(s Settings)
 
 	// Snapshot reads the line's figures and settings.

@@ -257,6 +257,15 @@ func testSettings(t *testing.T, impl Implementation) {
 	try(queue.Patch{RateOverride: ptr(ptr(50.0 * rate))}, queue.LimitedByPaused, false) // pause binds
 	try(queue.Patch{Paused: ptr(false), RateOverride: ptr(ptr(0.0))}, queue.LimitedByOverride, false)
 	try(queue.Patch{RateOverride: ptr(ptr(rate))}, queue.LimitedByOverride, true)
+	try(queue.Patch{Mode: ptr(queue.ModeBlock)}, queue.LimitedByBlock, false) // what stands in front of the line binds
+	try(queue.Patch{Mode: ptr(queue.ModeBypass)}, queue.LimitedByBypass, false)
+	try(queue.Patch{Paused: ptr(true)}, queue.LimitedByPaused, false)
+	// The line itself knows who waits, and gives places, as ever.
+	if s := f.enter("newcomer", nil); s.State != queue.Waiting || s.Position != s.Length {
+		t.Fatalf("entering a line that is passed by: %+v", s)
+	}
+	f.wantState(f.ticket("old", 0, f.snapshot().At.UnixMicro()), queue.Waiting)
+	try(queue.Patch{Paused: ptr(false), Mode: ptr(queue.ModeNormal)}, queue.LimitedByOverride, true)
 	try(queue.Patch{MaxActive: ptr(int64(1))}, queue.LimitedByMaxActive, false) // the cap binds
 	try(queue.Patch{MaxActive: ptr(int64(0)), RateOverride: ptr((*float64)(nil))}, queue.LimitedByCapacity, true)
 }

@@ -193,16 +193,18 @@ func testShakingZone(t *testing.T, impl Implementation) {
 func testNotListening(t *testing.T, impl Implementation) {
 	opts := options()
 	opts.Grace = 400 * time.Millisecond
-	lines := make([]*fixture, 5)
+	lines := make([]*fixture, 7)
 	for i := range lines {
-		if i == 4 {
+		if i == 6 {
 			opts.RecoveryHold = 3 * time.Second
 		}
 		lines[i] = open(t, impl, opts)
 		lines[i].snapshot()
 	}
-	moves, paused, scheduled, closed, recovers := lines[0], lines[1], lines[2], lines[3], lines[4]
+	moves, paused, blocked, passed, scheduled, closed, recovers := lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6]
 	paused.configure(queue.Patch{Paused: ptr(true)})
+	blocked.configure(queue.Patch{Mode: ptr(queue.ModeBlock)})
+	passed.configure(queue.Patch{Mode: ptr(queue.ModeBypass)})
 	scheduled.opensIn(time.Hour)
 	for _, f := range lines {
 		f.enterMany("v", 3)
@@ -220,15 +222,17 @@ func testNotListening(t *testing.T, impl Implementation) {
 		t.Fatal("the hold was too short for this machine")
 	}
 	paused.configure(queue.Patch{Paused: ptr(false)})
+	blocked.configure(queue.Patch{Mode: ptr(queue.ModeNormal)})
+	passed.configure(queue.Patch{Mode: ptr(queue.ModeNormal)})
 	scheduled.opensIn(-time.Second)
 	closed.configure(queue.Patch{ClosesAt: ptr((*time.Time)(nil))})
 	before := paused.snapshot().At
-	for i, s := range sweepFor(0, nil, lines[1:4]...) {
+	for i, s := range sweepFor(0, nil, lines[1:6]...) {
 		if s.Away != 0 {
 			t.Fatalf("line %d: away at once: %+v", i+1, s)
 		}
 	}
-	for i, f := range lines[1:4] {
+	for i, f := range lines[1:6] {
 		f.markAway([]string{"v0", "v1", "v2"})
 		if took := f.snapshot().At.Sub(before); took < opts.Grace-200*time.Millisecond { // the last sweep was a little before
 			t.Fatalf("line %d: away after %s", i+1, took)

@@ -82,6 +82,10 @@ func Run(t *testing.T, impl Implementation) {
 		{"let in without the line, and the head", testRecordLeavesHead},
 		{"let in without the line, many", testRecordMany},
 		{"let in without the line, from a draw", testRecordDraw},
+		{"settings changed while the store was away", testAdopt},
+		{"settings changed by two while the store was away", testAdoptByTwo},
+		{"a standstill ends", testStandstillEnds},
+		{"places made while the store was away", testPlacesMadeAway},
 		{"snapshot", testSnapshot},
 	}
 	// rapid asks for the test's deadline, which a bubble of virtual time refuses.

@@ -98,8 +98,10 @@ func (l *Line) Enter(ctx context.Context, subject string, held *queue.Ticket) (q
 }
 
 // Standing implements [queue.Line]. Somebody who simply waits is found with
-// plain reads in a shared pipeline: a place is unique, so the subject standing at
-// the ticket's own place proves that it is this ticket that waits. Everything
+// plain reads in a shared pipeline: the subject standing at the ticket's own place
+// proves that it is this ticket that waits, since no two tickets of one subject have
+// the same place. Two subjects may: places are drawn, or made by an instance while the
+// store is away; their order is that of the subjects. Everything
 // else goes through the script that knows all the rules.
 func (l *Line) Standing(ctx context.Context, t queue.Ticket) (queue.Standing, error) {
 	r, err := l.reads.find(ctx, t.Subject)

@@ -56,6 +56,7 @@ if equal and knew_created > 0 and knew_created ~= created then
 end
 if fresh or revision > theirs or equal and larger_hash() then
   redis.call('HSET', meta, 'revision', int(revision), unpack(ARGV, SETTINGS))
+  redis.call('HSET', meta, 'listening', int(now_ms)) -- they may end a pause, as in configure.lua
   if redis.call('HGET', meta, 'seed') ~= seed then
     -- Who stands at a place of another draw comes back to the right one with the
     -- next poll, as after a loss: nobody who was not drawn goes in before. To take a
