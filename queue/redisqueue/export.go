@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -110,12 +112,10 @@ func (l *Line) exportHolders(ctx context.Context, pairs []string, waits queue.St
 	}
 	packed := values(admitted.Val())
 	for i, id := range ids {
-		r := queue.Record{TicketID: id, Outcome: waits}
-		if p := strings.SplitN(packed.text(i), ":", 7); len(p) == 7 {
-			r.Place, r.AdmittedAt, r.FetchedAt, r.Outcome = integer(p[0]), instant(p[1]), instant(p[4]), queue.Admitted
-			r.Bypassed = bypassed(p[5])
-		} else {
-			r.Place = int64(max(waiting.Val()[i], away.Val()[i])) // 0 where they are not
+		r, ok := admissionOf(id, packed.text(i))
+		if !ok {
+			place := int64(max(waiting.Val()[i], away.Val()[i])) // 0 where they are not
+			r = queue.Record{TicketID: id, Outcome: waits, Place: place}
 		}
 		if r.Place > 0 {
 			records[id] = r
@@ -127,19 +127,42 @@ func (l *Line) exportHolders(ctx context.Context, pairs []string, waits queue.St
 // ends are the codes of prelude.lua.
 var ends = map[string]queue.State{"1": queue.Spent, "2": queue.Expired, "3": queue.Left, "4": queue.Removed}
 
+// endOf reads how a ticket ended, as prelude.lua packs it; ok is false of anything else.
 func endOf(id, packed string) (r queue.Record, ok bool) {
 	p := strings.Split(packed, ":")
-	if len(p) != 6 {
+	if len(p) != 6 || ends[p[0]] == "" {
 		return queue.Record{}, false
 	}
-	return queue.Record{
-		TicketID: id, Place: integer(p[2]), AdmittedAt: instant(p[3]), FetchedAt: instant(p[4]), Outcome: ends[p[0]],
-		Bypassed: bypassed(p[5]),
-	}, true
+	return recordOf(id, ends[p[0]], p[2], p[3], p[4], p[5])
 }
 
-// bypassed reads it out of the marks of prelude.lua.
-func bypassed(marks string) bool { return integer(marks)&2 != 0 }
+// admissionOf reads a live admission, likewise.
+func admissionOf(id, packed string) (r queue.Record, ok bool) {
+	p := strings.SplitN(packed, ":", 7)
+	if len(p) != 7 {
+		return queue.Record{}, false
+	}
+	return recordOf(id, queue.Admitted, p[0], p[1], p[4], p[5])
+}
+
+// lastMS is the last time that has a year of four digits.
+var lastMS = time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC).UnixMilli()
+
+// recordOf makes a record of the fields of a packed one; marks are those of prelude.lua.
+func recordOf(id string, outcome queue.State, place, admitted, fetched, marks string) (r queue.Record, ok bool) {
+	var numbers [4]int64
+	for i, text := range []string{place, admitted, fetched, marks} {
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil || (i == 1 || i == 2) && int64(n) > lastMS || i == 3 && n > 3 {
+			return queue.Record{}, false
+		}
+		numbers[i] = int64(n)
+	}
+	return queue.Record{
+		TicketID: id, Place: numbers[0], AdmittedAt: instant(admitted), FetchedAt: instant(fetched), Outcome: outcome,
+		Bypassed: numbers[3]&2 != 0,
+	}, true
+}
 
 // Seal implements [queue.Line]. While this process knows of no draw, or of one
 // that is sealed, it asks Redis nothing.

@@ -84,7 +84,10 @@ func cohortsOf(m map[string]string) []queue.Cohort {
 	cohorts := make([]queue.Cohort, 0, len(m))
 	for second, counts := range m {
 		letIn, came, _ := strings.Cut(counts, ":")
-		cohorts = append(cohorts, queue.Cohort{Second: integer(second), Admitted: integer(letIn), Arrived: integer(came)})
+		c := queue.Cohort{Second: integer(second), Admitted: integer(letIn), Arrived: integer(came)}
+		if strconv.FormatInt(c.Second, 10) == second && min(c.Second, c.Admitted, c.Arrived) >= 0 { // as count_cohort writes it
+			cohorts = append(cohorts, c)
+		}
 	}
 	slices.SortFunc(cohorts, func(a, b queue.Cohort) int { return cmp.Compare(a.Second, b.Second) })
 	return cohorts
@@ -153,7 +156,7 @@ func (l *Line) Configure(ctx context.Context, p queue.Patch) (queue.Settings, er
 }
 
 // settingsArgs and settingsOf are the two directions of the settings' fields in
-// the meta hash.
+// the meta hash. What is there and can be no setting reads as unset.
 func settingsArgs(s queue.Settings) []any {
 	return []any{
 		"paused", flag(s.Paused), "message", s.Message, "mode", string(s.Mode),
@@ -167,11 +170,14 @@ func settingsArgs(s queue.Settings) []any {
 func settingsOf(m map[string]string) queue.Settings {
 	s := queue.Settings{
 		Revision: integer(m["revision"]), Paused: m["paused"] == "1", Message: m["message"],
-		Mode: queue.Mode(m["mode"]), MaxActive: integer(m["max_active"]),
-		MaxLength: integer(m["max_length"]), SoldOut: m["sold_out"] == "1",
+		Mode: queue.Mode(m["mode"]), MaxActive: max(integer(m["max_active"]), 0),
+		MaxLength: max(integer(m["max_length"]), 0), SoldOut: m["sold_out"] == "1",
 		Weight: max(integer(m["weight"]), 1), Seed: m["seed"], TicketsSHA256: m["tickets_sha256"],
 		RateOverride: figure(m["rate_override"]), PollBudget: figure(m["poll_budget"]),
 		OpensAt: moment(m["opens_at"]), ClosesAt: moment(m["closes_at"]),
+	}
+	if s.PollBudget != nil && *s.PollBudget == 0 {
+		s.PollBudget = nil
 	}
 	return s
 }
@@ -191,10 +197,10 @@ func optional(f *float64) string {
 }
 
 func figure(s string) *float64 {
-	if s == "" {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || queue.ValidRate(f) != nil {
 		return nil
 	}
-	f := decimal(s)
 	return &f
 }
 
@@ -207,19 +213,21 @@ func milli(t *time.Time) string {
 }
 
 func moment(s string) *time.Time {
-	if s == "" {
+	ms, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || ms < 0 || ms > lastMS {
 		return nil
 	}
-	t := time.UnixMilli(integer(s)).UTC()
+	t := time.UnixMilli(ms).UTC()
 	return &t
 }
 
 // instant is a time in ms, or the zero time where there is none.
 func instant(s string) time.Time {
-	if s == "" || s == "0" {
+	ms := integer(s)
+	if ms == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(integer(s))
+	return time.UnixMilli(ms)
 }
 
 func integer(s string) int64 {
