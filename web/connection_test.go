@@ -294,3 +294,51 @@ func TestClientsThatDoNotReadAreClosed(t *testing.T) {
 		t.Errorf("the server goes on with it: %v", err)
 	}
 }
+
+// Two thousand clients that send half of something, and would never be ended here: they
+// hold no worker of the orders and no database connection, and whoever asks beside them is
+// served.
+func TestSlowCrowd(t *testing.T) {
+	t.Parallel()
+	const slow = 2000
+	o := withOrders()
+	o.Workers = 2
+	f := newFixture(t, setup{orders: o, limits: unlimited})
+	id := f.product(10, "")
+	f.admin("PATCH", "/admin/api/lines/default", `{"mode":"passthrough"}`, jsonType).want(200)
+	token := f.turn()
+	order := fmt.Sprintf("POST /orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", token, 1000)
+	kinds := []struct{ sent, drip string }{
+		{"", ""}, // connects and says nothing
+		{"GET /queue/st", "a"},
+		{"POST /queue/enter HTTP/1.1\r\nHost: x\r\nA: ", "a"},
+		{"POST /queue/enter HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n", " "},
+		{order, " "},
+	}
+	s := f.serve(Drain{Timeout: 20 * time.Second})
+	var open [slow]*net.TCPConn
+	for n := range open {
+		open[n] = dial(t, s.public)
+		_ = open[n].SetDeadline(time.Time{}) // the test ends it
+		_, _ = io.WriteString(open[n], kinds[n%len(kinds)].sent)
+	}
+	until(t, "they are all inside", func() bool { return f.server.public.Server().GetOpenConnectionsCount() >= slow })
+	for range 3 {
+		for n := range open {
+			if _, err := io.WriteString(open[n], kinds[n%len(kinds)].drip); err != nil {
+				t.Fatalf("client %d of the slow is ended: %v", n, err)
+			}
+		}
+		if figures := f.orders.PoolStats(); figures.Busy != 0 || figures.Backlog != 0 {
+			t.Fatalf("half a request holds the orders: %+v", figures)
+		}
+		c := dial(t, s.public)
+		_, _ = io.WriteString(c, "GET /queue/status HTTP/1.1\r\nHost: x\r\n\r\n")
+		readAnswer(t, bufio.NewReader(c), "GET").want(200)
+	}
+	readAnswer(t, s.sendOrder(t, token, id), "POST").want(201)
+	s.stop() // and they do not hold the drain
+	if err := s.wait(t); err != nil {
+		t.Error(err)
+	}
+}

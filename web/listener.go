@@ -1,19 +1,35 @@
 package web
 
 import (
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// listener knows its open connections, so that a drain can hurry them, and may
-// be closed twice.
+const (
+	// acceptAgain is how long the listener waits after the first connection that
+	// it could not take; it doubles up to acceptAgainLast.
+	acceptAgain     = 5 * time.Millisecond
+	acceptAgainLast = time.Second
+	// acceptWarnEvery is how often that is logged at most.
+	acceptWarnEvery = time.Minute
+)
+
+// listener knows its open connections, so that a drain can hurry them, may be
+// closed twice, and outlives a want of file descriptors.
 type listener struct {
 	net.Listener
-	once sync.Once
-	err  error
+	name   string // for the log
+	log    *slog.Logger
+	once   sync.Once
+	err    error
+	closed chan struct{}
+	warned time.Time // touched by Accept alone, which one goroutine calls
 
 	hurried atomic.Pointer[time.Time] // the end of patience; nil before a drain
 
@@ -21,12 +37,28 @@ type listener struct {
 	conns map[*conn]struct{} // guarded by mu
 }
 
-func newListener(ln net.Listener) *listener {
-	return &listener{Listener: ln, conns: make(map[*conn]struct{})}
+func newListener(ln net.Listener, name string, log *slog.Logger) *listener {
+	return &listener{Listener: ln, name: name, log: log, closed: make(chan struct{}), conns: make(map[*conn]struct{})}
 }
 
+// Accept takes the next connection. Where there is no descriptor or memory for one
+// it waits and tries again, and those who want in wait in the kernel's queue:
+// fasthttp takes any error of a listener for its end.
 func (l *listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
+	for wait := acceptAgain; exhausted(err); wait = min(2*wait, acceptAgainLast) {
+		if now := time.Now(); l.warned.IsZero() || now.Sub(l.warned) >= acceptWarnEvery {
+			l.warned = now
+			l.log.Warn("new connections have to wait until others are closed; if it is the limit on open files, raise it",
+				"listener", l.name, "error", err)
+		}
+		select {
+		case <-l.closed:
+			return nil, net.ErrClosed
+		case <-time.After(wait):
+		}
+		accepted, err = l.Listener.Accept()
+	}
 	tcp, ok := accepted.(*net.TCPConn)
 	if err != nil || !ok {
 		return accepted, err
@@ -38,8 +70,18 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
+// exhausted reports whether a connection could not be taken for want of something
+// that comes back when others close theirs.
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
+		errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
+}
+
 func (l *listener) Close() error {
-	l.once.Do(func() { l.err = l.Listener.Close() })
+	l.once.Do(func() {
+		close(l.closed)
+		l.err = l.Listener.Close()
+	})
 	return l.err
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,7 +20,12 @@ import (
 // startProcess runs an instance as a process of its own, which can be killed.
 func startProcess(t *testing.T, environ ...string) (*instance, *exec.Cmd) {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
+	return startCommand(t, exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), environ...)
+}
+
+// startCommand runs an instance by a command of the test's own.
+func startCommand(t *testing.T, cmd *exec.Cmd, environ ...string) (*instance, *exec.Cmd) {
+	t.Helper()
 	cmd.Env = append(append(os.Environ(), serveOnly+"=1",
 		"SLUICE_LISTEN=127.0.0.1:0", "SLUICE_ADMIN_LISTEN=127.0.0.1:0", "SLUICE_DATA="+t.TempDir(), "SLUICE_LINE_JITTER=0s"), environ...)
 	out, log := newLines(), newLines()
@@ -36,19 +42,22 @@ func startProcess(t *testing.T, environ ...string) (*instance, *exec.Cmd) {
 	return i, cmd
 }
 
-// One of two instances is killed in the middle of a sale: everybody who waits goes
-// on at the other one, goes in by the places, once, and makes one order.
+// One of two instances is killed at some moment of a sale and comes back: everybody
+// who waits goes on at the other one, goes in by the places, once, and makes one order,
+// also with a token of the one that is dead.
 func TestKilledInstance(t *testing.T) {
 	t.Parallel()
-	const visitors, killAfter = 120, 40
+	const visitors = 120
+	killAfter := 1 + rand.Int64N(visitors/2)
 	shared := sharedStores(t)
-	victim, process := startProcess(t, shared...)
+	fixed := append(slices.Clone(shared), "SLUICE_LISTEN="+freeAddress(t))
+	victim, process := startProcess(t, fixed...)
 	survivor, _ := startProcess(t, shared...)
 	product := addProduct(t, survivor, visitors)
 	pause(t, survivor)
 
 	var ordered atomic.Int64
-	kill := sync.OnceFunc(func() { _ = process.Process.Kill() })
+	kill := make(chan struct{})
 	var crowd sync.WaitGroup
 	for n := range visitors {
 		at := []*instance{victim, survivor}
@@ -59,13 +68,18 @@ func TestKilledInstance(t *testing.T) {
 				t.Errorf("visitor %d: %v", n, err)
 			}
 			if ordered.Add(1) == killAfter {
-				kill()
+				close(kill)
 			}
 		})
 	}
 	if status, answer := call(t, http.MethodPatch, survivor.admin+"/admin/api/lines/default", nil, `{"paused":false,"rate_override":20}`); status != http.StatusOK {
 		t.Fatalf("open: %d %v", status, answer)
 	}
+	<-kill // every visitor counts, also one that failed
+	t.Logf("killed after %d orders", killAfter)
+	_ = process.Process.Kill()
+	_ = process.Wait()
+	startProcess(t, fixed...)
 	crowd.Wait()
 
 	_, sum := call(t, http.MethodGet, survivor.admin+"/admin/api/orders/summary", nil, "")
