@@ -2,7 +2,6 @@ package orders
 
 import (
 	"errors"
-	"hash/maphash"
 	"sync"
 )
 
@@ -19,11 +18,8 @@ const (
 	more
 )
 
-// mostTried bounds each half of what is remembered.
+// mostTried bounds each half of what is remembered; 100,000 tokens take about 10 MB.
 const mostTried = 50_000
-
-// triedSeed makes the hashes nothing that anybody could aim at.
-var triedSeed = maphash.MakeSeed()
 
 // tried remembers which tokens have been served. A refused order does not spend its
 // token, and one that was made may be asked for again, so one visitor can bring the
@@ -31,11 +27,10 @@ var triedSeed = maphash.MakeSeed()
 // promise a capacity that nobody has, and the line would let everybody in at once.
 //
 // It is bounded: when the newer half is full the older one is forgotten. Whoever goes
-// on repeating stays in it. It holds hashes, half of what the tokens take: 2 MB of
-// 100,000. Should two ever be the same, one visitor counts as the other.
+// on repeating stays in it.
 type tried struct {
 	mu           sync.Mutex
-	newer, older map[uint64]struct{} // guarded by mu
+	newer, older map[string]struct{} // guarded by mu
 }
 
 // standing is that of a unit of this token that created something, or not. Whom the
@@ -55,16 +50,15 @@ func (t *tried) standing(token string, created bool, err error) standing {
 
 // again notes a token and reports whether it was noted before.
 func (t *tried) again(token string) bool {
-	hash := maphash.String(triedSeed, token)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.newer[hash]; ok {
+	if _, ok := t.newer[token]; ok {
 		return true
 	}
-	_, before := t.older[hash]
+	_, before := t.older[token]
 	if t.newer == nil || len(t.newer) >= mostTried {
-		t.older, t.newer = t.newer, make(map[uint64]struct{})
+		t.older, t.newer = t.newer, make(map[string]struct{})
 	}
-	t.newer[hash] = struct{}{}
+	t.newer[token] = struct{}{}
 	return before
 }

@@ -63,10 +63,8 @@ func (c *clock) observe(sent, received, store time.Time) {
 }
 
 func (c *clock) learn(s clockSample) {
-	// One with a longer round trip than a newer one will never be believed again: so few
-	// are kept, however often an operator's changes have the line read.
 	c.samples = slices.DeleteFunc(c.samples, func(old clockSample) bool {
-		return s.at-old.at > clockWindow || old.roundTrip >= s.roundTrip || old.contradicts(s)
+		return s.at-old.at > clockWindow || old.contradicts(s)
 	})
 	c.samples = append(c.samples, s)
 	best := slices.MinFunc(c.samples, func(a, b clockSample) int { return cmp.Compare(a.roundTrip, b.roundTrip) })

@@ -69,17 +69,6 @@ func TestClockBelievesTheShortestRoundTripOfTheLastMinute(t *testing.T) {
 	})
 }
 
-// However often the line is read, the samples of a minute that are kept are few.
-func TestClockKeepsFewSamples(t *testing.T) {
-	c := &clock{}
-	for i := range 10_000 {
-		c.learn(clockSample{at: time.Duration(i) * time.Millisecond, roundTrip: time.Duration(i*7919%100) * time.Microsecond})
-	}
-	if n := len(c.samples); n > 100 {
-		t.Errorf("%d samples are kept", n)
-	}
-}
-
 func TestClockStandsWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()

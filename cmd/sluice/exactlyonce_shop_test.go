@@ -15,7 +15,12 @@ import (
 // In every way of giving coupons out: whatever moment the process dies in, a claim that
 // was acknowledged is there, once, asking again gives the same code, and no coupon is
 // given more often than there are.
-func TestKilledWhileClaiming(t *testing.T) {
+func TestKilledWhileClaiming(t *testing.T) { endedWhileClaiming(t, (*rush).killing) }
+
+// The same where it is asked to stop.
+func TestStoppedWhileClaiming(t *testing.T) { endedWhileClaiming(t, (*rush).stopping) }
+
+func endedWhileClaiming(t *testing.T, ending func(*rush)) {
 	t.Parallel()
 	const coupons = 60
 	for name, environ := range map[string][]string{
@@ -38,7 +43,7 @@ func TestKilledWhileClaiming(t *testing.T) {
 					return nil
 				}
 				return err
-			}, r.killing)
+			}, func() { ending(r) })
 			acknowledged := r.again("code")
 			t.Logf("%d claims acknowledged, %d of %d coupons gone", acknowledged, r.count("SELECT COUNT(*) FROM coupons WHERE issued = quantity"), coupons)
 			if acknowledged < kills {
@@ -62,7 +67,12 @@ func TestKilledWhileClaiming(t *testing.T) {
 
 // Whatever moment the process dies in, nobody is charged twice, and what the provider
 // took is paid.
-func TestKilledWhilePaying(t *testing.T) {
+func TestKilledWhilePaying(t *testing.T) { endedWhilePaying(t, (*rush).killing) }
+
+// The same where it is asked to stop.
+func TestStoppedWhilePaying(t *testing.T) { endedWhilePaying(t, (*rush).stopping) }
+
+func endedWhilePaying(t *testing.T, ending func(*rush)) {
 	t.Parallel()
 	provider, err := standin.New(standin.Options{Delay: 40 * time.Millisecond, Decline: 0.1, Timeout: 0.05})
 	if err != nil {
@@ -82,7 +92,7 @@ func TestKilledWhilePaying(t *testing.T) {
 			return nil
 		}
 		return err
-	}, r.killing)
+	}, func() { ending(r) })
 	acknowledged := r.again("paid_at")
 	t.Logf("%d payments acknowledged", acknowledged)
 	if acknowledged < kills {

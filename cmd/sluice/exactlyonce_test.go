@@ -180,12 +180,17 @@ func (r *rush) count(query string, args ...any) (n int) {
 
 // Whatever moment the process dies in, an order that was acknowledged is there, once,
 // and asking for it again finds it.
-func TestKilledWhileOrdering(t *testing.T) {
+func TestKilledWhileOrdering(t *testing.T) { endedWhileOrdering(t, (*rush).killing) }
+
+// The same where it is asked to stop.
+func TestStoppedWhileOrdering(t *testing.T) { endedWhileOrdering(t, (*rush).stopping) }
+
+func endedWhileOrdering(t *testing.T, ending func(*rush)) {
 	t.Parallel()
 	const stock = 1_000_000
 	r := newRush(t)
 	product := addProduct(t, r.at, stock)
-	r.buying(r.ordering(product), r.killing)
+	r.buying(r.ordering(product), func() { ending(r) })
 	if acknowledged := r.ordersStand(product, stock); acknowledged < kills {
 		t.Errorf("only %d orders: nothing was shown", acknowledged)
 	}
