@@ -13,10 +13,10 @@ import (
 	"sluice/queue"
 )
 
-// away freezes the store and waits until that is known.
+// goAway has the store refuse and waits until that is known.
 func (f *standby) goAway() {
 	f.t.Helper()
-	f.line.in(frozen)
+	f.line.in(refused)
 	f.wait(2 * time.Second)
 	f.isAway(true)
 }
@@ -77,7 +77,7 @@ func TestBypassLetsInAtItsPartOfTheRate(t *testing.T) {
 	onStandby(t, bypassing, func(t *testing.T, f *standby) {
 		tickets := f.crowd(300)
 		f.goAway()
-		f.wait(time.Hour) // nothing is saved up
+		f.wait(10 * time.Second) // nothing is saved up
 		began := time.Now()
 		for range 100 {
 			f.polled(tickets)
