@@ -440,6 +440,10 @@ func TestPassesAreBounded(t *testing.T) {
 	if next, _ := ps.next(1); next[0].TicketID != "510" {
 		t.Errorf("next is %s", next[0].TicketID)
 	}
+	give(1000) // of which as many of the oldest are forgotten
+	if next, below := ps.next(1); next[0].TicketID != "1030" || below != 1031 || ps.forgotten != 20+1030-510 {
+		t.Errorf("next is %s, below %d; %d forgotten", next[0].TicketID, below, ps.forgotten)
+	}
 }
 
 // Many at once: nobody twice, no more than the rate, places unique.

@@ -162,8 +162,9 @@ func TestBlockedWhileTheStoreIsAway(t *testing.T) {
 // A blocked crowd is told to come back as its budget allows, and that is remembered: the
 // hold after a loss has to wait for it.
 func TestBlockedCrowdIsNoStampede(t *testing.T) {
+	budget := 0.0 // none while they enter: nobody is told a long interval then
 	withStandby(t, setup{standby: queue.ModeBlock, config: func(c *Config) {
-		c.PollBudget = func(string) float64 { return 10 }
+		c.PollBudget = func(string) float64 { return budget }
 	}}, func(t *testing.T, f *fixture, store *awayLine) {
 		var ticket string
 		for range 300 {
@@ -171,6 +172,7 @@ func TestBlockedCrowdIsNoStampede(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond)
 		store.goAway()
+		budget = 10
 		var sum time.Duration
 		const asked = 200
 		for range asked {
