@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"net/url"
@@ -40,8 +41,10 @@ func OwnMariaDB(t testing.TB) *MariaDB {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	m := &MariaDB{t: t, dir: dir, config: tcp(testUser, testPassword, freeAddress(t))}
-	out, err := osexec.CommandContext(t.Context(), install, "--no-defaults", "--datadir="+m.data(), "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--user="+m.user()).CombinedOutput()
+	setUp := osexec.CommandContext(t.Context(), install, "--no-defaults", "--datadir="+m.data(), "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--user="+m.user())
+	setUp.Env = m.environ()
+	out, err := setUp.CombinedOutput()
 	if err != nil {
 		t.Fatalf("a MariaDB of the test's own: %v\n%s", err, out)
 	}
@@ -63,6 +66,10 @@ func OwnMariaDB(t testing.TB) *MariaDB {
 func (m *MariaDB) data() string   { return filepath.Join(m.dir, "data") }
 func (m *MariaDB) socket() string { return filepath.Join(m.dir, "s") }
 
+// environ gives the server a folder of its own for what is temporary: each one that
+// starts removes what it takes for the remains of a former one.
+func (m *MariaDB) environ() []string { return append(os.Environ(), "TMPDIR="+m.dir) }
+
 // user is who the server runs as: it refuses to be root unless told.
 func (m *MariaDB) user() string {
 	if os.Getuid() == 0 {
@@ -77,6 +84,7 @@ func (m *MariaDB) Start() {
 	host, port, _ := net.SplitHostPort(m.config.Addr)
 	m.process = osexec.CommandContext(context.WithoutCancel(m.t.Context()), "mariadbd", "--no-defaults", "--datadir="+m.data(), "--socket="+m.socket(),
 		"--bind-address="+host, "--port="+port, "--user="+m.user(), "--innodb-flush-log-at-trx-commit=1")
+	m.process.Env = m.environ()
 	if err := m.process.Start(); err != nil {
 		missing(m.t, "mariadbd (a MariaDB of the test's own)", err)
 	}
@@ -87,6 +95,29 @@ func (m *MariaDB) Start() {
 		}
 	}
 	m.t.Fatalf("the test's own MariaDB does not answer: %v", last)
+}
+
+// Exec runs statements as an administrator, who gets in also when nobody else does.
+func (m *MariaDB) Exec(statements ...string) {
+	m.t.Helper()
+	if err := exec(socket(m.socket()), statements...); err != nil {
+		m.t.Fatalf("administer the test's own MariaDB: %v", err)
+	}
+}
+
+// Connect is for connections of the test's own to the schema, as the user whom the
+// service is; closed with the test.
+func (m *MariaDB) Connect() *sql.DB {
+	m.t.Helper()
+	c := m.config.Clone()
+	c.DBName = "sluice_test_own"
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	m.t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // Freeze stops the server without anybody noticing but by its silence; Thaw lets it go

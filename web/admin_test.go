@@ -310,7 +310,8 @@ func TestEveryProblemIsReachable(t *testing.T) {
 		if (p.status == 503 || p.status == 429 || p.status == 425) != (p.retry > 0) {
 			t.Errorf("%s: retry %s", p.code, p.retry)
 		}
-		if p.routine != (slices.Contains([]string{"overloaded", "queue_full", "shutting_down"}, p.code) || errors.Is(p.err, admission.ErrBlocked)) {
+		starting := errors.Is(p.err, errAwaitsLine) || errors.Is(p.err, errAwaitsDatabase) // which the start logs
+		if p.routine != (starting || slices.Contains([]string{"overloaded", "queue_full", "shutting_down"}, p.code) || errors.Is(p.err, admission.ErrBlocked)) {
 			t.Errorf("%s: its cause is logged: %v", p.code, !p.routine)
 		}
 		if seen[p.err.Error()] {

@@ -45,6 +45,10 @@ func (s *Server) readiness() health {
 	if s.draining.Load() {
 		h.Missing = append(h.Missing, "shutting down")
 	}
+	if missing := s.cfg.Start.Missing(); len(missing) > 0 {
+		h.Missing = append(h.Missing, missing...)
+		return h
+	}
 	for _, l := range s.lines.all() {
 		if _, seen := l.watch.View(); !seen {
 			h.Missing = append(h.Missing, "line "+l.id)

@@ -27,6 +27,16 @@ type router struct {
 	app    *fiber.App
 	name   string // of the application, for metrics
 	shared bool   // with the pages of cors.origins
+	// unready is what the routes answer until the process has its stores; nil for
+	// those that need none.
+	unready error
+}
+
+// needing registers routes that cannot be served before the process has its stores.
+func (r *router) needing(unready error) *router {
+	needing := *r
+	needing.unready = unready
+	return &needing
 }
 
 func (r *router) get(path string, h fiber.Handler)    { r.app.Get(path, r.wrap(path, h)) }
@@ -37,6 +47,9 @@ func (r *router) delete(path string, h fiber.Handler) { r.app.Delete(path, r.wra
 
 func (r *router) wrap(path string, h fiber.Handler) fiber.Handler {
 	s, route := r.server, r.server.metrics.route(r.name, path)
+	if r.unready != nil {
+		h = s.onceStarted(h, r.unready)
+	}
 	if !r.shared {
 		return func(c *fiber.Ctx) error { return s.answer(c, route, h) }
 	}

@@ -109,6 +109,8 @@ var problems = []problem{
 	{err: admission.ErrBlocked, status: 503, code: "queue_unavailable", detail: "Nobody is let in right now. Tickets stay good.", retry: leastBlocked, routine: true},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
 	{err: identity.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "Who is asking cannot be told right now. Tickets stay good.", retry: 2 * time.Second},
+	{err: errAwaitsLine, status: 503, code: "queue_unavailable", detail: "This server is starting and does not reach its stores yet. Tickets stay good.", retry: 2 * time.Second, routine: true},
+	{err: errAwaitsDatabase, status: 503, code: "database_unavailable", detail: "This server is starting and does not reach its stores yet. Tokens stay good.", retry: 2 * time.Second, routine: true},
 	{err: admission.ErrUnknownLine, status: 503, code: "queue_unavailable", detail: "The token's line is not known here yet. The token is still good.", retry: time.Second},
 	{err: queue.ErrFull, status: 503, code: "queue_full", detail: "The line is full.", retry: 5 * time.Second, routine: true},
 	{err: orders.ErrDatabase, status: 503, code: "database_unavailable", detail: "The database does not answer right now. The token is still good.", retry: 2 * time.Second},

@@ -9,10 +9,10 @@ func (s *Server) routePublic(r *router) {
 	}
 	r.shared = true
 	if s.cfg.Role != RoleOrders {
-		s.routeQueue(r)
+		s.routeQueue(r.needing(errAwaitsLine))
 	}
 	if s.cfg.Role != RoleQueue {
-		s.routeOrders(r)
+		s.routeOrders(r.needing(errAwaitsDatabase))
 	}
 }
 
@@ -23,9 +23,9 @@ func (s *Server) routeAdmin(r *router) {
 	r.get("/metrics", s.scrape(s.metrics.handler()))
 	if s.cfg.Role != RoleOrders {
 		s.routeAdminPages(r)
-		s.routeAdminLines(r)
+		s.routeAdminLines(r.needing(errAwaitsLine))
 	}
 	if s.cfg.Role != RoleQueue {
-		s.routeAdminOrders(r)
+		s.routeAdminOrders(r.needing(errAwaitsDatabase))
 	}
 }

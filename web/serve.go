@@ -38,7 +38,9 @@ func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain)
 	select {
 	case <-ctx.Done():
 		s.draining.Store(true)
-		sleep(failed, d.Delay)
+		if len(s.cfg.Start.Missing()) == 0 { // else nobody was sent here
+			sleep(failed, d.Delay)
+		}
 	case <-failed.Done(): // a listener broke: nothing is left to wait for
 		s.draining.Store(true)
 	}

@@ -122,7 +122,9 @@ func (ls *Lines) all() []*line {
 type Config struct {
 	// Role is [RoleAll], [RoleQueue] or [RoleOrders]; empty is all.
 	Role string
-	// Lines must hold [DefaultLine]. In role orders they tell the epoch and the
+	// Start is what the process still waits for; nil is nothing.
+	Start *Start
+	// Lines must hold [DefaultLine], once nothing is waited for. In role orders they tell the epoch and the
 	// clock that tokens are judged by.
 	Lines *Lines
 	// Create makes a line with the patch applied to its first settings, or applies
@@ -180,7 +182,7 @@ func (c Config) Validate() error {
 	if c.Role != "" && c.Role != RoleAll && c.Role != RoleQueue && c.Role != RoleOrders {
 		wrong("role must be %q, %q or %q, not %q", RoleAll, RoleQueue, RoleOrders, c.Role)
 	}
-	if c.Lines == nil || c.Lines.get(DefaultLine) == nil {
+	if c.Lines == nil || c.Lines.get(DefaultLine) == nil && len(c.Start.Missing()) == 0 {
 		wrong("line %q is missing", DefaultLine)
 	}
 	if queueHalf && c.Tickets == nil {

@@ -10,18 +10,14 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"time"
 
 	"sluice/admission"
 	"sluice/configs"
 	"sluice/orders"
 	"sluice/queue"
+	"sluice/queue/redisqueue"
 	"sluice/web"
 )
-
-// startTimeout bounds what happens before the first request: reaching the
-// stores, migrating, the first look at the line.
-const startTimeout = time.Minute
 
 // app is one wired process: everything that was opened, and what has to run.
 type app struct {
@@ -35,6 +31,8 @@ type app struct {
 	lineStore     string // for the banner
 	orderStore    string // likewise
 	payments      string // who takes them; likewise
+	needs         []need // before anything can be served
+	started       *web.Start
 	// retire takes this process's capacity out of what the lines are admitted by.
 	retire func(context.Context)
 
@@ -46,11 +44,9 @@ type closer struct {
 	close func() error
 }
 
-// newApp opens and wires everything and starts nothing. On an error whatever
-// was opened is closed again.
+// newApp wires everything, takes the addresses, and starts nothing. It reaches for no
+// store: that is for the needs. On an error whatever was opened is closed again.
 func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	a := &app{cfg: cfg, log: log}
 	defer func() {
 		if err != nil {
@@ -64,32 +60,41 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 	if err != nil {
 		return nil, err
 	}
-	// Before the stores: a port that is taken should not cost a migration.
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
-	store, err := a.openLineStore(ctx)
+	store, err := a.openLineStore()
 	if err != nil {
 		return nil, err
 	}
 	a.lineStore = store.name
 	var service *orders.Service
 	if cfg.Role != configs.RoleQueue {
-		if service, err = a.openOrders(ctx, store.redis); err != nil {
+		if service, err = a.openOrders(store.redis); err != nil {
 			return nil, err
 		}
 	}
 	lines := newLineSet(cfg, store, log)
 	controller := a.newController(store, lines, service)
-	if err := lines.openAll(ctx); err != nil {
-		return nil, err
-	}
+	a.needs = slices.Insert(a.needs, 0, need{
+		name: store.need, is: store.name,
+		meet:   func(ctx context.Context) error { return openLines(ctx, store, lines) },
+		passes: redisqueue.Passes,
+	})
 	if service != nil {
 		a.reportCompletions(service, lines)
 	}
 	// The lines before the controller: its first round needs them.
 	a.lineLoops = append(a.lineLoops, lines.Run, controller.Run)
 	return a, a.openServer(secrets, lines, controller, service)
+}
+
+// openLines makes the lines ready for their first visitor.
+func openLines(ctx context.Context, store *lineStore, lines *lineSet) error {
+	if err := store.check(ctx); err != nil {
+		return err
+	}
+	return lines.openAll(ctx)
 }
 
 // listen takes the addresses, so that port 0 has a number before anyone serves.
@@ -180,8 +185,10 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 	if logins != nil {
 		a.lineLoops = append(a.lineLoops, logins.Run)
 	}
+	a.started = web.NewStart(names(a.needs)...)
 	cfg := web.Config{
 		Role:           a.cfg.Role,
+		Start:          a.started,
 		Lines:          lines.served,
 		Create:         lines.create,
 		Tickets:        tickets,

@@ -73,6 +73,14 @@ var shown = regexp.MustCompile(`(?m)^  (Shop|Orders|Operator) +(http://[^/]+)/`)
 // adds to that. It is stopped when the test ends and must exit cleanly.
 func serveEmbedded(t testing.TB, environ ...string) *instance {
 	t.Helper()
+	i, out := begin(t, environ...)
+	i.find(t, out)
+	return i
+}
+
+// begin starts one that may not be ready yet: its addresses are for find to tell.
+func begin(t testing.TB, environ ...string) (i *instance, out *lines) {
+	t.Helper()
 	environ = append([]string{
 		"SLUICE_LISTEN=127.0.0.1:0", "SLUICE_ADMIN_LISTEN=127.0.0.1:0", "SLUICE_DATA=" + t.TempDir(),
 		"SLUICE_LINE_JITTER=0s", "SLUICE_LINE_INITIAL_RATE=200",
@@ -85,7 +93,7 @@ func serveEmbedded(t testing.TB, environ ...string) *instance {
 		_, _ = fmt.Fprintf(out, "ended with %d\nStop it\n", code) // for whoever awaits a start that failed
 		ended <- code
 	}()
-	i := &instance{log: log, end: sync.OnceValue(func() int {
+	i = &instance{log: log, end: sync.OnceValue(func() int {
 		cancel()
 		return <-ended
 	})}
@@ -94,8 +102,7 @@ func serveEmbedded(t testing.TB, environ ...string) *instance {
 			t.Errorf("exit %d; log:\n%s", code, log)
 		}
 	})
-	i.find(t, out)
-	return i
+	return i, out
 }
 
 // find takes the addresses from the banner.

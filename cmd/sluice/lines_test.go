@@ -337,7 +337,7 @@ func TestEmbeddedLinesOutliveTheProcess(t *testing.T) {
 		process := func() *lineSet {
 			a := &app{cfg: configs.Default(), log: noLog}
 			a.cfg.Data = data
-			store, err := a.openLineStore(t.Context())
+			store, err := a.openLineStore()
 			if err != nil {
 				t.Fatal(err)
 			}

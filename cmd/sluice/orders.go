@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -13,20 +14,17 @@ import (
 	"sluice/orders/httpprovider/standin"
 	"sluice/orders/rediscoupons"
 	"sluice/orders/sqlstore"
+	"sluice/web"
 )
 
-// openOrders opens the database and the order side on it. client is nil without Redis.
-func (a *app) openOrders(ctx context.Context, client redis.UniversalClient) (*orders.Service, error) {
-	store, err := a.openStore(ctx)
+// openOrders makes the order side, which has not reached for its database yet. client
+// is nil without Redis.
+func (a *app) openOrders(client redis.UniversalClient) (*orders.Service, error) {
+	store, err := a.openStore()
 	if err != nil {
 		return nil, err
 	}
 	a.onClose("database", store.Close)
-	if a.cfg.Database == "" {
-		if err := fillDemo(ctx, store); err != nil {
-			return nil, err
-		}
-	}
 	options := orderOptions(a.cfg)
 	if options.Provider, err = a.openProvider(); err != nil {
 		return nil, err
@@ -43,15 +41,33 @@ func (a *app) openOrders(ctx context.Context, client redis.UniversalClient) (*or
 		service.IssueThrough(issuer)
 		a.orderLoops = append(a.orderLoops, issuer.Run)
 	}
-	if err := service.Refresh(ctx); err != nil {
-		return nil, fmt.Errorf("the first look at the products: %w", err)
-	}
+	a.needs = append(a.needs, need{
+		name: web.NeedDatabase, is: a.orderStore,
+		meet:   func(ctx context.Context) error { return a.prepareStore(ctx, store, service) },
+		passes: func(err error) bool { return !errors.Is(err, sqlstore.ErrUnusable) },
+	})
 	a.orderLoops = append(a.orderLoops, service.Run)
 	return service, nil
 }
 
-// openStore opens the configured database, or SQLite in the data folder.
-func (a *app) openStore(ctx context.Context) (*sqlstore.Store, error) {
+// prepareStore makes a database ready for its first order.
+func (a *app) prepareStore(ctx context.Context, store *sqlstore.Store, service *orders.Service) error {
+	if err := store.Prepare(ctx); err != nil {
+		return err
+	}
+	if a.cfg.Database == "" {
+		if err := fillDemo(ctx, store); err != nil {
+			return err
+		}
+	}
+	if err := service.Refresh(ctx); err != nil {
+		return fmt.Errorf("the first look at the products: %w", err)
+	}
+	return nil
+}
+
+// openStore names the configured database, or SQLite in the data folder.
+func (a *app) openStore() (*sqlstore.Store, error) {
 	opts := sqlstore.Options{Workers: a.cfg.Orders.Workers, Log: a.log}
 	if a.cfg.Database != "" {
 		opts.URL = string(a.cfg.Database)
@@ -60,11 +76,7 @@ func (a *app) openStore(ctx context.Context) (*sqlstore.Store, error) {
 		opts.Path = filepath.Join(a.cfg.Data, "sluice.db")
 		a.orderStore = "SQLite, " + opts.Path
 	}
-	store, err := sqlstore.Open(ctx, opts)
-	if err != nil {
-		return nil, fmt.Errorf("opening the database %s: %w", a.orderStore, err)
-	}
-	return store, nil
+	return sqlstore.New(opts)
 }
 
 func orderOptions(c configs.Config) orders.Options {

@@ -13,38 +13,48 @@ import (
 	"sluice/web"
 )
 
-// serve runs the service until ctx ends and everything is drained. A stop that is
-// asked for while it starts is as clean as a later one.
+// serve runs the service until ctx ends and everything is drained.
 func serve(ctx context.Context, cfg configs.Config, stdout io.Writer, log *slog.Logger) error {
 	warnOfFewFiles(log)
 	a, err := newApp(ctx, cfg, log)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		log.Info("stopped while starting", "during", err)
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
-	if err := a.writeBanner(stdout); err != nil {
-		return errors.Join(err, a.close())
-	}
-	return a.run(ctx)
+	return a.run(ctx, stdout)
 }
 
-// run serves until ctx ends or a part fails, and then stops in this order:
-// readiness off, HTTP drained, the order side with what it still has in hand,
-// the line's loops (the last completions come from the orders), the stores.
-// It closes the app.
-func (a *app) run(ctx context.Context) error {
+// run answers at once, serves as soon as the needs are met, until ctx ends or a part
+// fails, and then stops in this order: readiness off, HTTP drained, the order side
+// with what it still has in hand, the line's loops (the last completions come from
+// the orders), the stores. A stop that is asked for while it starts is as clean as a
+// later one. It closes the app.
+func (a *app) run(ctx context.Context, stdout io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	served := make(chan error, 1)
+	go func() {
+		defer stop()
+		served <- a.server.Serve(ctx, a.public, a.admin, web.Drain{Delay: a.cfg.DrainDelay, Timeout: a.cfg.DrainTimeout})
+	}()
+	err := a.meetNeeds(ctx)
+	if err == nil {
+		err = a.writeBanner(stdout)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			a.log.Info("stopped while starting", "during", err)
+			err = nil
+		}
+		stop()
+		return errors.Join(err, <-served, a.close())
+	}
 	stopLineLoops := start(ctx, stop, a.lineLoops)
 	stopOrderLoops := start(ctx, stop, a.orderLoops)
 	retired := onceEnded(ctx, func() {
 		a.log.Info("stopping: what is under way is finished first; a second signal quits at once")
 		a.retire(context.WithoutCancel(ctx))
 	})
-	err := a.server.Serve(ctx, a.public, a.admin, web.Drain{Delay: a.cfg.DrainDelay, Timeout: a.cfg.DrainTimeout})
+	err = <-served
 	retired() // before the report is withdrawn, or it would put in another
 	a.log.Info("no more requests")
 	err = errors.Join(err, stopOrderLoops(), stopLineLoops(), a.close())

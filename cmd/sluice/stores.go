@@ -20,6 +20,7 @@ import (
 	"sluice/queue"
 	"sluice/queue/memqueue"
 	"sluice/queue/redisqueue"
+	"sluice/web"
 )
 
 // lineStore is where the lines of this process live, and where it keeps what it
@@ -29,7 +30,9 @@ type lineStore struct {
 	directory queue.Directory
 	newLine   func(id string, opts queue.Options) (queue.Line, error)
 	register  admission.Register
-	redis     redis.UniversalClient // nil for lines in the process
+	redis     redis.UniversalClient       // nil for lines in the process
+	need      string                      // what a start waits for
+	check     func(context.Context) error // whether the store may hold a line
 
 	data string // folder
 	// suffix ends the names of the files of this store. What was said to a line
@@ -43,13 +46,15 @@ type lineStore struct {
 // checkRedisEvery is how soon it is said that Redis has become one that loses visitors.
 const checkRedisEvery = 5 * time.Second
 
-// openLineStore reaches for Redis, or makes a home in the process.
-func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
+// openLineStore makes a client of Redis, which has not connected yet, or a home in the
+// process.
+func (a *app) openLineStore() (*lineStore, error) {
 	if a.cfg.Redis == "" {
 		s := &lineStore{
 			name: "in this process (it ends with it)", data: a.cfg.Data, suffix: "-embedded.json", onlyHome: true,
 			newLine:  func(id string, opts queue.Options) (queue.Line, error) { return memqueue.New(id, opts) },
 			register: admission.NewLocalRegister(),
+			need:     web.NeedLine, check: func(context.Context) error { return nil },
 		}
 		s.directory = folder{s}
 		return s, nil
@@ -62,9 +67,6 @@ func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 		return nil, err
 	}
 	a.onClose("Redis client", client.Close)
-	if err := redisqueue.Check(ctx, client); err != nil {
-		return nil, fmt.Errorf("using Redis at %s: %w", a.cfg.Redis, err)
-	}
 	a.lineLoops = append(a.lineLoops, func(ctx context.Context) error {
 		return redisqueue.Guard(ctx, client, checkRedisEvery, a.log)
 	})
@@ -79,6 +81,8 @@ func (a *app) openLineStore(ctx context.Context) (*lineStore, error) {
 		newLine:   func(id string, opts queue.Options) (queue.Line, error) { return redisqueue.New(client, id, opts) },
 		register:  redisregister.New(client, redisregister.Key),
 		redis:     client,
+		need:      web.NeedRedis,
+		check:     func(ctx context.Context) error { return redisqueue.Check(ctx, client) },
 	}, nil
 }
 

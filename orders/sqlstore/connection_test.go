@@ -134,11 +134,7 @@ func TestConnectionsGrowOld(t *testing.T) {
 		t.Errorf("lifetime %v", b.lifetime)
 	}
 	b.lifetime = time.Nanosecond // each is too old when it is given back
-	s, err := newStore(t.Context(), b, opts, logger.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
+	s := connected(t, b, opts)
 	for name, h := range handles(t, s, opts.Workers) {
 		_, giveBack := h.takeAll(t)
 		giveBack()

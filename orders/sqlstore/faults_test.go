@@ -128,7 +128,16 @@ func openThrough(t *testing.T, n *network, opts Options) *Store {
 		config.MultiStatements = several
 		return openMySQL(config)
 	}
-	s, err := newStore(t.Context(), b, opts, logger.Discard)
+	return connected(t, b, opts)
+}
+
+// connected is a store on a backend that was prepared, and perhaps changed.
+func connected(t *testing.T, b backend, opts Options) *Store {
+	t.Helper()
+	s, err := New(opts)
+	if err == nil {
+		err = s.connect(t.Context(), b)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +230,7 @@ func TestWrongPasswordIsNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), Options{URL: "mysql://" + config.User + ":hunter2@" + config.Addr + "/n", Workers: 1, Log: discard})
-	if !errors.Is(err, orders.ErrDatabase) || strings.Contains(err.Error(), "hunter2") {
+	if !errors.Is(err, ErrUnusable) || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -20,6 +20,14 @@ func migrateUp(ctx context.Context, d goose.Dialect, folder string, db *sql.DB) 
 	if err != nil {
 		return err
 	}
+	there, ours, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the version of the schema: %w", err)
+	}
+	if there > ours {
+		// What it promises, this version does not know how to keep.
+		return fmt.Errorf("%w: its schema is of version %d, which is of a later Sluice: this one knows %d", ErrUnusable, there, ours)
+	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
 	}

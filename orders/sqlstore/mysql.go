@@ -19,20 +19,6 @@ import (
 	"gorm.io/gorm"
 )
 
-// Server error numbers.
-const (
-	mysqlConnections     = 1040 // all of the server's
-	mysqlNoAccess        = 1044
-	mysqlNoSchema        = 1049
-	mysqlStopping        = 1053
-	mysqlDuplicate       = 1062
-	mysqlUserConnections = 1203
-	mysqlLockTimeout     = 1205
-	mysqlDeadlock        = 1213
-	mysqlUserLimit       = 1226
-	mariadbKilled        = 1927 // the connection, by an operator
-)
-
 const mysqlMigrationWait = 50 // seconds, within openTimeout
 
 var mysqlDialect = dialect{
@@ -41,37 +27,11 @@ var mysqlDialect = dialect{
 	forUpdate:  " FOR UPDATE",
 	skipLocked: " FOR UPDATE SKIP LOCKED",
 	several:    true,
-	duplicate: func(err error) bool {
-		return mysqlNumber(err) == mysqlDuplicate
-	},
-	conflict: func(err error) bool {
-		n := mysqlNumber(err)
-		return n == mysqlDeadlock || n == mysqlLockTimeout
-	},
-	away: func(err error) bool {
-		switch mysqlNumber(err) {
-		case mysqlConnections, mysqlUserConnections, mysqlUserLimit, mysqlStopping, mariadbKilled:
-			return true
-		}
-		return connectionLost(err)
-	},
-	refused: func(err error) bool {
-		return errors.Is(err, mysql.ErrPktTooLarge) || mysqlNumber(err) != 0 && !errors.Is(err, errCommitUnknown)
-	},
-}
-
-// connectionLost tells that a connection broke, or that none could be made.
-func connectionLost(err error) bool {
-	var network *net.OpError
-	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) || errors.As(err, &network)
-}
-
-func mysqlNumber(err error) uint16 {
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
-		return e.Number
-	}
-	return 0
+	duplicate:  func(err error) bool { return mysqlNumber(err) == mysqlDuplicate },
+	conflict:   mysqlConflict,
+	away:       mysqlAway,
+	demoted:    mysqlDemoted,
+	refused:    mysqlRefused,
 }
 
 var schemaName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -143,14 +103,14 @@ func openMySQL(c *mysql.Config) (*sql.DB, error) {
 func prepareMySQL(ctx context.Context, rawURL string) (backend, error) {
 	c, err := mysqlConfig(rawURL)
 	if err != nil {
-		return backend{}, err
+		return backend{}, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	// Migrations have statements that take long on a full table.
 	patient := c.Clone()
 	patient.ReadTimeout = openTimeout
 	db, err := openMySQL(patient)
 	if err != nil {
-		return backend{}, err
+		return backend{}, fmt.Errorf("%w: %w", ErrUnusable, err) // of the URL's tls
 	}
 	defer func() { _ = db.Close() }()
 	if err := createSchema(ctx, db, patient); err != nil {
@@ -178,8 +138,11 @@ func prepareMySQL(ctx context.Context, rawURL string) (backend, error) {
 }
 
 // createSchema asks for the right to create only if the schema is not there:
-// many users have just the one schema.
+// many users have just the one schema. A server that takes connections and is
+// silent is given up soon: another may be there in its place by then.
 func createSchema(ctx context.Context, db *sql.DB, c *mysql.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
 	err := db.PingContext(ctx)
 	if n := mysqlNumber(err); n != mysqlNoSchema && n != mysqlNoAccess {
 		return wrapf(err, "connect to %s", c.Addr)
@@ -198,8 +161,8 @@ func createSchema(ctx context.Context, db *sql.DB, c *mysql.Config) error {
 	return wrapf(db.PingContext(ctx), "connect to %s", c.Addr)
 }
 
-// migrateMySQL holds a named lock of the server meanwhile, which the server
-// gives back by itself if the process dies.
+// migrateMySQL holds a named lock of the server meanwhile, which the server takes
+// back with the connection: when db is closed, or the process dies.
 func migrateMySQL(ctx context.Context, db *sql.DB) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -214,10 +177,6 @@ func migrateMySQL(ctx context.Context, db *sql.DB) (err error) {
 	if got.Int64 != 1 {
 		return errors.New("another process has been migrating the database for too long")
 	}
-	defer func() {
-		_, unlockErr := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+name+")")
-		err = errors.Join(err, unlockErr)
-	}()
 	return migrateUp(ctx, goose.DialectMySQL, mysqlDialect.name, db)
 }
 

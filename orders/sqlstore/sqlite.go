@@ -28,7 +28,8 @@ var sqliteDialect = dialect{
 		primary := sqliteCode(err) & 0xff
 		return primary == result.SQLITE_BUSY || primary == result.SQLITE_LOCKED
 	},
-	away: func(error) bool { return false }, // it is a file
+	away:    func(error) bool { return false }, // it is a file
+	demoted: func(error) bool { return false },
 	refused: func(err error) bool {
 		switch sqliteCode(err) & 0xff {
 		case result.SQLITE_ERROR, result.SQLITE_CONSTRAINT, result.SQLITE_MISMATCH, result.SQLITE_TOOBIG, result.SQLITE_RANGE:
@@ -37,6 +38,10 @@ var sqliteDialect = dialect{
 		return false
 	},
 }
+
+// sqlitePasses: a file that cannot be used today cannot be tomorrow, unless another
+// process holds it.
+func sqlitePasses(err error) bool { return sqliteDialect.conflict(err) }
 
 func sqliteCode(err error) int {
 	var e *driver.Error

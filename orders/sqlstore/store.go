@@ -66,10 +66,19 @@ const (
 	placeTimeout = 20 * time.Second
 	lockWait     = 5 * time.Second
 	openTimeout  = 60 * time.Second // creating, migrating, and waiting for another process that does it
+	// reachTimeout bounds the first word of a server that is just being looked for.
+	reachTimeout = 10 * time.Second
 )
+
+// ErrUnusable means that the database is there and does not serve as it is, whoever
+// waits: the password or the rights are wrong, or the schema is of a later version.
+// It is for an operator to change.
+var ErrUnusable = errors.New("sqlstore: the database cannot be used as it is")
 
 // Store is an [orders.Store]. Its methods hold the contracts of the interface.
 type Store struct {
+	opts    Options
+	trace   logger.Interface
 	dialect dialect
 	workers *gorm.DB // Place and Claim
 	side    *gorm.DB // whatever else people ask for
@@ -94,55 +103,87 @@ type dialect struct {
 	several    bool             // the workers' connections take several statements at a time
 	duplicate  func(error) bool // a unique index refused the row
 	conflict   func(error) bool // it rolled back for the sake of others: the same again may succeed
-	away       func(error) bool // it was not reached, or the connection was lost
-	refused    func(error) bool // it is a statement that the database does not take
+	away       func(error) bool // it was not reached, or serves nobody right now
+	demoted    func(error) bool // of these, it is there and takes no writes
+	refused    func(error) bool // it is the fault of what was to be written, not of the database
 }
 
-// Open connects, creates and migrates what is missing, and is safe when
-// several processes do so at once. Close it after use.
+// Open is [New] and [Store.Prepare]. Close it after use.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	return open(ctx, opts, logger.Discard)
 }
 
 // open has the statements traced: tests count them.
 func open(ctx context.Context, opts Options, trace logger.Interface) (*Store, error) {
+	s, err := New(opts)
+	if err != nil {
+		return nil, err
+	}
+	s.trace = trace
+	if err := s.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// New checks the options and reaches for nothing yet: that is for Prepare, which must
+// have succeeded before any other method is called but SetTestDelay and Close.
+func New(opts Options) (*Store, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("order store options: %w", err)
 	}
+	return &Store{opts: opts, log: opts.Log, trace: logger.Discard}, nil
+}
+
+// Prepare connects, creates and migrates what is missing, and is safe when several
+// processes do so at once. It may be called until it succeeds, and takes a minute at
+// most. Errors: [ErrUnusable]; [orders.ErrDatabase] for what may pass by itself.
+func (s *Store) Prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	b, err := prepare(ctx, opts)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", orders.ErrDatabase, err)
+	b, err := prepare(ctx, s.opts)
+	if err == nil {
+		err = s.connect(ctx, b)
 	}
-	return newStore(ctx, b, opts, trace)
+	if err == nil || errors.Is(err, ErrUnusable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", orders.ErrDatabase, err)
 }
 
-func prepare(ctx context.Context, opts Options) (backend, error) {
+func prepare(ctx context.Context, opts Options) (b backend, err error) {
+	passes := sqlitePasses
 	if opts.URL != "" {
-		return prepareMySQL(ctx, opts.URL)
+		passes = mysqlPasses
+		b, err = prepareMySQL(ctx, opts.URL)
+	} else {
+		b, err = prepareSQLite(ctx, opts.Path)
 	}
-	return prepareSQLite(ctx, opts.Path)
+	if err == nil || errors.Is(err, ErrUnusable) || ctx.Err() != nil || passes(err) {
+		return b, err
+	}
+	return b, fmt.Errorf("%w: %w", ErrUnusable, err)
 }
 
-func newStore(ctx context.Context, b backend, opts Options, trace logger.Interface) (s *Store, err error) {
-	s = &Store{dialect: b.dialect, log: opts.Log}
+// connect opens the handles.
+func (s *Store) connect(ctx context.Context, b backend) (err error) {
+	s.dialect = b.dialect
 	if b.dialect.oneWriter {
 		s.writing = make(chan struct{}, 1)
 	}
-	if s.workers, err = b.handle(opts.Workers, true, trace); err == nil {
-		s.side, err = b.handle(sideConnections, false, trace)
+	if s.workers, err = b.handle(s.opts.Workers, true, s.trace); err == nil {
+		s.side, err = b.handle(sideConnections, false, s.trace)
 	}
 	if err == nil {
-		s.upkeep, err = b.handle(upkeepConnections, false, trace)
+		s.upkeep, err = b.handle(upkeepConnections, false, s.trace)
 	}
 	if err == nil {
 		err = s.Ping(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", orders.ErrDatabase, errors.Join(err, s.Close()))
+		return errors.Join(err, s.Close())
 	}
-	return s, nil
+	return nil
 }
 
 func (o Options) validate() error {

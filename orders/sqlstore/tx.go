@@ -83,8 +83,24 @@ func (s *Store) repeat(ctx context.Context, again func(error) bool, once func() 
 		if s.dialect.away(err) {
 			step = awayStep
 		}
+		if s.dialect.demoted(err) {
+			s.reconnect()
+		}
 		if sleep(ctx, rand.N(time.Duration(attempt)*step)) != nil {
 			return err
+		}
+	}
+}
+
+// reconnect closes the connections that nobody uses: they lead to a server that was
+// failed over from, and the next ones go to where its name leads now. The driver's
+// RejectReadOnly does the same for one connection, but then says only that it was bad,
+// and an operator has to be told of a server that takes no writes.
+func (s *Store) reconnect() {
+	for g, n := range map[*gorm.DB]int{s.workers: s.opts.Workers, s.side: sideConnections, s.upkeep: upkeepConnections} {
+		if db, err := g.DB(); err == nil {
+			db.SetMaxIdleConns(0)
+			db.SetMaxIdleConns(n)
 		}
 	}
 }

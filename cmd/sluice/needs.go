@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// meetTimeout bounds one attempt: reaching a store, migrating it, the first look.
+	meetTimeout = time.Minute
+	// The pause between two attempts doubles from the first to the longest; each is
+	// shortened by up to half of it, so that processes that were started together do
+	// not stay together.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 4 * time.Second
+	// remindEvery is how often the log says again what is waited for.
+	remindEvery = time.Minute
+)
+
+// need is something that a process must have before it can serve.
+type need struct {
+	name string // as /readyz shows it
+	is   string // what it is, for people
+	meet func(context.Context) error
+	// passes tells of an error of meet whether to wait may help.
+	passes func(error) bool
+}
+
+func names(needs []need) []string {
+	all := make([]string, len(needs))
+	for i, n := range needs {
+		all[i] = n.name
+	}
+	return all
+}
+
+// meetNeeds returns once all needs are met, all of them being tried at the same time,
+// or with the error of the first that cannot be, or when ctx ends.
+func (a *app) meetNeeds(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, n := range a.needs {
+		group.Go(func() error {
+			if err := n.await(ctx, a.log); err != nil {
+				return err
+			}
+			a.started.Met(n.name)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// await tries until the need is met.
+func (n need) await(ctx context.Context, log *slog.Logger) error {
+	begun := time.Now()
+	var reminded time.Time
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := n.try(ctx)
+		switch {
+		case err == nil && !reminded.IsZero():
+			log.Info("what was waited for is there", "need", n.name, "after", time.Since(begun))
+			return nil
+		case err == nil:
+			return nil
+		case ctx.Err() != nil || !n.passes(err):
+			return fmt.Errorf("using the %s %s: %w", n.name, n.is, err)
+		}
+		if time.Since(reminded) >= remindEvery {
+			log.Warn("not ready: something is waited for", "need", n.name, "at", n.is, "error", err)
+			reminded = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+func (n need) try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, meetTimeout)
+	defer cancel()
+	return n.meet(ctx)
+}
