@@ -101,6 +101,7 @@ type Service struct {
 	pool      *Pool
 	places    *work
 	flights   flights
+	reads     reads
 	claims    *work
 	claiming  singleflight.Group
 	tried     tried
@@ -270,14 +271,16 @@ func (s *Service) place(ctx context.Context, group []unit) {
 // order it made, if the request means the same.
 //
 // Errors: [ErrInvalid], [ErrTokenSpent] if the order was another, [ErrOrderNotFound]
-// if the token made none, [ErrDatabase].
+// if the token made none, [ErrOverloaded] as of [Service.Order], [ErrDatabase].
 func (s *Service) Repeat(ctx context.Context, r Request) (Order, error) {
 	if err := r.validate(); err != nil {
 		return Order{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
-	defer cancel()
-	order, err := s.store.ByToken(ctx, r.Buyer.TokenID)
+	order, err := s.reads.read(r.Buyer.TokenID, "", func() (Order, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sideTimeout)
+		defer cancel()
+		return s.store.ByToken(ctx, r.Buyer.TokenID)
+	})
 	if err != nil {
 		return Order{}, err
 	}
@@ -288,13 +291,17 @@ func (s *Service) Repeat(ctx context.Context, r Request) (Order, error) {
 	return order, nil
 }
 
-// Order reads an order for the token that made it.
+// Order reads an order for the token that made it. Of all that ask with one token at the
+// same time one reads, and the others share what it finds; as a token makes one order,
+// those who name another meanwhile get [ErrOverloaded].
 //
-// Errors: [ErrOrderNotFound], [ErrOrderOfAnother], [ErrDatabase].
+// Errors: [ErrOrderNotFound], [ErrOrderOfAnother], [ErrOverloaded], [ErrDatabase].
 func (s *Service) Order(ctx context.Context, b Buyer, id string) (Order, error) {
-	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
-	defer cancel()
-	order, err := s.store.Order(ctx, id)
+	order, err := s.reads.read(b.TokenID, id, func() (Order, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sideTimeout)
+		defer cancel()
+		return s.store.Order(ctx, id)
+	})
 	if err != nil {
 		return Order{}, err
 	}
