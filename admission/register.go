@@ -43,6 +43,9 @@ type OrdersReport struct {
 	Refused      int64 `json:"refused"`
 	// Returning is how many were refused so lately that they are on their way back.
 	Returning int `json:"returning"`
+	// Coupons is the way in which the process gives coupons out, which must be the same
+	// in all.
+	Coupons string `json:"coupons,omitempty"`
 	// Work is how long orders took lately, Wait how long they waited for a worker.
 	Work Percentiles `json:"work"`
 	Wait Percentiles `json:"wait"`

@@ -31,6 +31,7 @@ type app struct {
 	lineStore     string // for the banner
 	orderStore    string // likewise
 	payments      string // who takes them; likewise
+	process       string // its name in the register
 	needs         []need // before anything can be served
 	started       *web.Start
 	// retire takes this process's capacity out of what the lines are admitted by.
@@ -47,7 +48,7 @@ type closer struct {
 // newApp wires everything, takes the addresses, and starts nothing. It reaches for no
 // store: that is for the needs. On an error whatever was opened is closed again.
 func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, err error) {
-	a := &app{cfg: cfg, log: log}
+	a := &app{cfg: cfg, log: log, process: processName()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -81,6 +82,9 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 		meet:   func(ctx context.Context) error { return openLines(ctx, store, lines) },
 		passes: redisqueue.Passes,
 	})
+	if service != nil && store.redis != nil {
+		a.needs = append(a.needs, a.needSameCoupons(store.register))
+	}
 	if service != nil {
 		a.reportCompletions(service, lines)
 	}
@@ -115,11 +119,11 @@ func (a *app) listen(ctx context.Context) (err error) {
 // use it.
 func (a *app) newController(store *lineStore, lines *lineSet, service *orders.Service) *admission.Controller {
 	cfg := admission.ControllerConfig{
-		Register: store.register, Process: processName(), Queue: a.cfg.Role != configs.RoleOrders,
+		Register: store.register, Process: a.process, Queue: a.cfg.Role != configs.RoleOrders,
 		Lines: lines.watches, Log: a.log,
 	}
 	if service != nil {
-		cfg.Pool = orderPool(service, a.firstCapacity(), a.cfg.Orders.WaitTarget)
+		cfg.Pool = orderPool(service, a.firstCapacity(), a.cfg.Orders.WaitTarget, a.cfg.Coupons.Mode)
 	}
 	controller := admission.NewController(cfg)
 	a.retire = func(ctx context.Context) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"sluice/admission"
 )
 
 const (
@@ -29,6 +31,29 @@ type need struct {
 	meet func(context.Context) error
 	// passes tells of an error of meet whether to wait may help.
 	passes func(error) bool
+}
+
+// needSameCoupons waits until no live process gives coupons out in another way: two that
+// do know nothing of each other's, and what one has promised the other gives away. Two
+// that start in the same moment do not see each other.
+func (a *app) needSameCoupons(register admission.Register) need {
+	mode := a.cfg.Coupons.Mode
+	return need{
+		name: "coupons.mode", is: mode,
+		meet: func(ctx context.Context) error {
+			live, err := register.Publish(ctx, admission.Report{Process: a.process})
+			if err != nil {
+				return err
+			}
+			for _, r := range live {
+				if r.Orders != nil && r.Orders.Coupons != "" && r.Orders.Coupons != mode {
+					return fmt.Errorf("the process %s has coupons.mode %s, this one %s: all must have the same, so it has to end first", r.Process, r.Orders.Coupons, mode)
+				}
+			}
+			return nil
+		},
+		passes: func(error) bool { return true },
+	}
 }
 
 func names(needs []need) []string {

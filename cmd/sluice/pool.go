@@ -10,11 +10,14 @@ import (
 // orderPool is the order side as the admission measures it. first is the capacity
 // to begin with, in orders per second, and waitTarget how long an order may wait
 // for a worker.
-func orderPool(service *orders.Service, first float64, waitTarget time.Duration) *admission.Pool {
+func orderPool(service *orders.Service, first float64, waitTarget time.Duration, coupons string) *admission.Pool {
 	return &admission.Pool{
-		Measure:  func() admission.Measurement { return measurement(service.PoolStats()) },
-		Describe: func(r *admission.OrdersReport) { describe(r, service.PoolStats()) },
-		Law:      admission.LawSettings{First: first, WaitTarget: waitTarget},
+		Measure: func() admission.Measurement { return measurement(service.PoolStats()) },
+		Describe: func(r *admission.OrdersReport) {
+			describe(r, service.PoolStats())
+			r.Coupons = coupons
+		},
+		Law: admission.LawSettings{First: first, WaitTarget: waitTarget},
 	}
 }
 

@@ -52,7 +52,7 @@ func TestPoolOfAServiceIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := orderPool(service, 35, time.Second)
+	pool := orderPool(service, 35, time.Second, "database")
 	before := pool.Measure()
 	for _, token := range []string{"one", "two"} {
 		b := orders.Buyer{TokenID: token, Visitor: token, Line: "default"}

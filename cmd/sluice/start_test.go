@@ -79,7 +79,7 @@ func TestStartBeforeTheStores(t *testing.T) {
 	early := []*early{beginEarly(t, environ...), beginEarly(t, environ...), beginEarly(t, environ...)}
 
 	for _, at := range early {
-		at.misses(t, "redis", "database")
+		at.misses(t, "redis", "database", "coupons.mode")
 		for _, path := range []string{"/", "/wait", "/assets/wait.js"} {
 			at.answers(t, http.MethodGet, at.public+path, http.StatusOK, "")
 		}
@@ -113,8 +113,8 @@ func TestStartBeforeTheStores(t *testing.T) {
 		t.Errorf("order: %d %v", status, answer)
 	}
 	for _, at := range early {
-		at.saidOf(t, "not ready", 2, 2)
-		at.saidOf(t, "is there", 2, 2)
+		at.saidOf(t, "not ready", 2, 3)
+		at.saidOf(t, "is there", 2, 3)
 	}
 }
 
@@ -147,6 +147,26 @@ func TestStartBeforeTheDatabaseAnswers(t *testing.T) {
 			waits.answers(t, http.MethodGet, waits.public+"/products", http.StatusOK, "")
 		})
 	}
+}
+
+// A process that gives coupons out in another way than those there are does not begin
+// beside them: it says so, and begins when they have ended.
+func TestStartWithOtherCoupons(t *testing.T) {
+	t.Parallel()
+	shared := sharedStores(t)
+	before := serveEmbedded(t, shared...)
+	eventually(t, "it is in the register", func() bool {
+		_, line := call(t, http.MethodGet, before.admin+"/admin/api/lines/default", nil, "")
+		all, _ := line["processes"].([]any)
+		return len(all) == 1
+	})
+	same := serveEmbedded(t, append(shared, "SLUICE_COUPONS_MODE=database")...)
+	other := beginEarly(t, append(shared, "SLUICE_COUPONS_MODE=redis")...)
+	other.misses(t, "coupons.mode")
+	other.log.await(t, "has coupons.mode database, this one redis")
+	before.end()
+	same.end()
+	other.misses(t)
 }
 
 // What nobody gets by waiting ends the start, with the reason and no secret.
