@@ -319,6 +319,7 @@ func TestDatabaseConflicts(t *testing.T) {
 	n := c.during(func() {
 		for begun := time.Now(); time.Since(begun) < 5*time.Second; {
 			lock(20*time.Millisecond, c.products[1], c.products[0])
+			time.Sleep(50 * time.Millisecond) // else a transaction may be given up ten times, which is the bound
 		}
 	})
 	var counted int
