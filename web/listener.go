@@ -147,7 +147,13 @@ func (c *conn) Close() error {
 	c.from.mu.Lock()
 	delete(c.from.conns, c)
 	c.from.mu.Unlock()
-	if c.linger.Load() && c.CloseWrite() == nil && c.TCPConn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+	// Not beyond the end of patience: fasthttp's drain closes one after the other, with
+	// its lock held.
+	until := time.Now().Add(lingerTime)
+	if end := c.from.hurried.Load(); end != nil && end.Before(until) {
+		until = *end
+	}
+	if c.linger.Load() && c.CloseWrite() == nil && c.TCPConn.SetReadDeadline(until) == nil {
 		_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes)
 	}
 	return c.TCPConn.Close()
