@@ -47,7 +47,11 @@ func (l *Line) record(a queue.Admission, now int64) {
 		return
 	}
 	other := l.holders[a.Subject]
-	if own := other == nil || l.settle(h, other, now); ranOut(&a, now) {
+	own := other == nil || l.settle(h, other, now)
+	if own {
+		delete(l.aliases, h.ticketID)
+	}
+	if ranOut(&a, now) {
 		l.rememberEnd(a.TicketID, h.ending(queue.Expired), now)
 		l.counts.expired++
 	} else {
@@ -67,7 +71,6 @@ func (l *Line) settle(h, other *holder, now int64) bool {
 	case another && other.admission != nil && !ranOut(other.admission, now):
 		return false
 	case another:
-		delete(l.aliases, h.ticketID)
 		l.alias(other.ticketID, h.ticketID, now)
 	}
 	l.unplace(other)

@@ -245,6 +245,41 @@ func testRecordCases(t *testing.T, impl Implementation) {
 	}
 }
 
+// A second ticket may outlive what is known of the one that it mapped to, when it is
+// signed anew in a bypass: let in with it, the visitor has it for their own.
+func testRecordOutlives(t *testing.T, impl Implementation) {
+	opts := options()
+	opts.TicketTTL = time.Second // ends are remembered for up to 2 s
+	f := open(t, impl, opts)
+	maps := func(subject string) (later, first queue.Ticket) {
+		later = f.enter(subject, nil).Ticket
+		first = f.ticket(subject, later.Epoch, later.Place-1)
+		f.wantState(first, queue.Waiting)
+		if s := f.wantState(later, queue.Waiting); s.Ticket != first {
+			t.Fatalf("%+v, want %+v", s, first)
+		}
+		return later, first
+	}
+	f.snapshot()
+	f.wait(2 * time.Millisecond)
+	later, first := maps("v")
+	if err := f.line.Leave(f.ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	f.wait(1500 * time.Millisecond)
+	maps("w") // whose tickets keep it known what maps to what
+	f.wait(600 * time.Millisecond)
+	a := f.bypass(later, 0, time.Hour)
+	f.record(a)
+	for range 2 {
+		for _, ticket := range []queue.Ticket{later, first} {
+			if s := f.wantState(ticket, queue.Admitted); s.Admission != a {
+				t.Fatalf("%+v, want %+v", s, a)
+			}
+		}
+	}
+}
+
 // Nothing is taken in of an earlier epoch; a later one proves that a restart was
 // forgotten.
 func testRecordEpochs(t *testing.T, impl Implementation) {

@@ -78,6 +78,7 @@ func Run(t *testing.T, impl Implementation) {
 		{"sealing a draw after a loss", testSealAfterLoss},
 		{"let in without the line", testRecord},
 		{"let in without the line, by what is known", testRecordCases},
+		{"let in without the line, with a ticket that mapped to another", testRecordOutlives},
 		{"let in without the line, of another epoch", testRecordEpochs},
 		{"let in without the line, and the head", testRecordLeavesHead},
 		{"let in without the line, many", testRecordMany},

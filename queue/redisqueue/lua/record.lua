@@ -22,7 +22,6 @@ local function settle(id, a, current)
   if current ~= id and place > MAX_DRAWN and math.floor(place / 1000) >= a.exp then return false end
   if other and other.exp > now_ms then return false end -- never another than the one admitted with
   if current ~= id then
-    redis.call('HDEL', aliases, id) -- what others map to maps to nothing, or following them would never end
     redis.call('HSET', aliases, current, id)
     redis.call('HDEL', early, current)
     redis.call('EXPIRE', aliases, ticket_ttl + 1)
@@ -54,6 +53,8 @@ local function record(id, a)
 
   local current = redis.call('HGET', tickets, a.subject)
   local own = not current or settle(id, a, current)
+  -- What is held maps to nothing, whatever it did before: following it would never end.
+  if own then redis.call('HDEL', aliases, id) end
   if a.exp > now_ms then
     if own then redis.call('HSET', tickets, a.subject, id) end
     redis.call('HSET', admitted, id, pack(a))
