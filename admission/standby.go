@@ -82,8 +82,13 @@ func (s *Standby) Mode() queue.Mode {
 // Away reports whether the store is away.
 func (s *Standby) Away() bool { return s.away.Load() }
 
-// Admit asks for a batch, whatever the mode, and learns whether the store is there.
+// Admit asks for a batch, whatever the mode, and learns whether the store is there. While
+// it is away it asks without letting anybody in: a store that is slow does what it is told
+// and is not heard, and those let in would lose their turns before they know.
 func (s *Standby) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
+	if s.away.Load() {
+		rate, why = 0, queue.LimitedByBlock
+	}
 	began := time.Now()
 	b, err := s.Line.Admit(ctx, rate, why)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -87,6 +88,9 @@ func (l *storedLine) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swep
 
 func (l *storedLine) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (queue.Batch, error) {
 	if err := l.reach(ctx, "admit"); err != nil {
+		if errors.Is(err, errUnheard) {
+			_, _ = l.Line.Admit(ctx, rate, why)
+		}
 		return queue.Batch{}, err
 	}
 	return l.Line.Admit(ctx, rate, why)
@@ -167,6 +171,11 @@ func frozen(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+// errUnheard is of a batch that was given, and the answer came too late.
+var errUnheard = fmt.Errorf("%w: the answer is late", queue.ErrUnavailable)
+
+func unheard(context.Context) error { return errUnheard }
 
 func breaks(context.Context) error { return errors.New("WRONGTYPE") }
 
@@ -326,6 +335,34 @@ func TestStandbyIgnoresItsOwnStop(t *testing.T) {
 			f.wait(200 * time.Millisecond)
 		}
 		f.isAway(false)
+	})
+}
+
+// A store that does what it is told and is not heard lets nobody in meanwhile: they could
+// not learn it, and their turns would run out.
+func TestStandbyLetsNobodyInUnheard(t *testing.T) {
+	onStandby(t, standbySetup{mode: queue.ModeBlock}, func(t *testing.T, f *standby) {
+		tickets := f.crowd(100)
+		f.set(queue.Patch{RateOverride: new(new(10.0))})
+		f.line.in(unheard)
+		f.wait(2 * time.Second)
+		f.isAway(true)
+		before, err := f.line.Line.Snapshot(t.Context())
+		if err != nil || before.Admitted == 0 || before.Admitted > 30 {
+			t.Fatalf("until that was known %+v, %v", before, err)
+		}
+		f.wait(10 * time.Minute)
+		if after, err := f.line.Line.Snapshot(t.Context()); err != nil || after.Admitted != before.Admitted {
+			t.Errorf("%d were let in unheard; %v", after.Admitted-before.Admitted, err)
+		}
+		f.line.in(nil)
+		f.wait(time.Second)
+		if st := f.position(tickets[99]); st.State != queue.Waiting {
+			t.Errorf("%+v", st)
+		}
+		if s, err := f.line.Line.Snapshot(t.Context()); err != nil || s.Admitted < before.Admitted+5 {
+			t.Errorf("afterwards %+v, %v", s, err)
+		}
 	})
 }
 

@@ -146,6 +146,10 @@ type Line interface {
 	// the hold after a loss, Paused, RateOverride, MaxActive and Mode are read
 	// from the line in the same step. A rate that [ValidRate] refuses is an
 	// error, and nothing happens.
+	//
+	// With [LimitedByBlock] as why it lets nobody in, takes no tick from anybody, and
+	// is skipped: it only shows whether the store takes a batch. So asks who is not
+	// heard: whoever it let in would not learn it, and lose their turn.
 	Admit(ctx context.Context, rate float64, why LimitedBy) (Batch, error)
 
 	// Arrive notes that holders of admissions have come to order, whatever

@@ -23,6 +23,10 @@ func (l *Line) Admit(_ context.Context, rate float64, why queue.LimitedBy) (queu
 	defer l.mu.Unlock()
 	now, tick := l.now(), l.opts.Tick.Microseconds()
 	b := queue.Batch{At: time.UnixMicro(now)}
+	if why == queue.LimitedByBlock {
+		b.Skipped = true
+		return b, nil
+	}
 	elapsed := tick
 	if l.batch.at != 0 {
 		elapsed = now - l.batch.at

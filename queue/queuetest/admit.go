@@ -368,3 +368,32 @@ func testSnapshot(t *testing.T, impl Implementation) {
 		t.Fatalf("snapshot: %+v", s)
 	}
 }
+
+// Who only asks whether the store takes a batch lets nobody in, whatever the operator
+// says, and the batches of others are what they would be.
+func testAsking(t *testing.T, impl Implementation) {
+	f := open(t, impl, options())
+	f.enterMany("v", 10)
+	f.batch(0)
+	for _, p := range []queue.Patch{
+		{RateOverride: ptr(ptr(1000.0))}, {RateOverride: ptr((*float64)(nil)), Mode: ptr(queue.ModePassthrough)},
+	} {
+		f.configure(p)
+		before := f.snapshot()
+		for range 5 {
+			b, err := f.client().Admit(f.ctx, 0, queue.LimitedByBlock)
+			if err != nil || !b.Skipped || len(b.Admitted) != 0 {
+				t.Fatalf("asked: %+v, %v", b, err)
+			}
+			f.wait(f.opts.Tick)
+		}
+		if s := f.snapshot(); s.Admitted != 0 || s.LimitedBy != before.LimitedBy || s.Rate != before.Rate {
+			t.Fatalf("asking changed %+v to %+v", before, s)
+		}
+	}
+	f.configure(queue.Patch{Mode: ptr(queue.ModeNormal)})
+	f.wait(2 * f.opts.Tick)
+	if b := f.batch(2 / f.opts.Tick.Seconds()); len(b.Admitted) != 4 { // two ticks' worth
+		t.Fatalf("afterwards %d were let in: %+v", len(b.Admitted), b)
+	}
+}

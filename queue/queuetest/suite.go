@@ -39,6 +39,7 @@ func Run(t *testing.T, impl Implementation) {
 		{"fractions are carried", testCarry},
 		{"a slow rate still moves", testSlowRate},
 		{"a stall is not banked", testStall},
+		{"asking for a batch only", testAsking},
 		{"an unused admission expires", testExpiry},
 		{"what is no rate", testNoRate},
 		{"spending", testSpend},

@@ -3,7 +3,7 @@
 -- KEYS  all keys of the line
 -- ARGV  1 rate (per second)   2 tick (µs)   3 jitter (ms)
 --       4 admission's time to live (ms)     5 ticket's (s)   6 random seed
---       7 what bounds the rate
+--       7 what bounds the rate; 'block' only asks whether this Redis takes a batch
 -- Reply {skipped, limited_by, rate, dropped, now (µs), epoch, admitted…}, where each
 --       admitted is subject, id, place, not_before, expires_at; rate and
 --       dropped are text, since a number in a reply loses its fraction
@@ -18,10 +18,15 @@ local tick, jitter = tonumber(ARGV[2]), tonumber(ARGV[3])
 local admission_ttl, ticket_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 local line = redis.call('HMGET', meta, 'batch_at', 'carry', 'paused', 'mode', 'rate_override', 'max_active', 'epoch',
   'opens_at', 'closes_at', 'hold_until')
+local skipped = { 1, '', '0', '0', now_us, tonumber(line[7]) }
+if ARGV[7] == 'block' then
+  redis.call('HSET', meta, 'asked_at', int(now_ms)) -- what cannot be written takes none
+  return skipped
+end
 local last = tonumber(line[1]) or (now_us - tick) -- a first batch is worth one tick
 local elapsed = now_us - last
 if elapsed >= 0 and line[1] and math.floor(now_us / tick) == math.floor(last / tick) then
-  return { 1, '', '0', '0', now_us, tonumber(line[7]) }
+  return skipped
 end
 -- After a fail-over to a slower clock: nothing is owed for negative time.
 if elapsed < 0 then elapsed = 0 end
