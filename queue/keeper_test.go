@@ -58,6 +58,36 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
+// What an operator changed while the store was away is kept with the last that was read.
+func TestKeeperKeepsWhatIsAdopted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "line.json")
+	synctest.Test(t, func(t *testing.T) {
+		line := newLine(t, queue.DefaultOptions())
+		watch := queue.NewWatch(line, time.Hour, slog.New(slog.DiscardHandler))
+		keeper := queue.NewKeeper(path, watch, nil, slog.New(slog.DiscardHandler))
+		if err := errors.Join(watch.Refresh(t.Context()), keeper.Keep()); err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := queue.Recall(path)
+		adopted := before.Settings
+		adopted.Revision, adopted.Paused, adopted.Message = adopted.Revision+1, true, "while away"
+		watch.Adopt(adopted)
+		if err := keeper.Keep(); err != nil {
+			t.Fatal(err)
+		}
+		kept, ok, err := queue.Recall(path)
+		if err != nil || !ok || !reflect.DeepEqual(kept.Settings, adopted) || kept.Epoch != before.Epoch || !kept.Created.Equal(before.Created) {
+			t.Fatalf("kept %+v, %v, %v; want %+v and the rest of %+v", kept, ok, err, adopted, before)
+		}
+		older := adopted
+		older.Revision, older.Message = before.Settings.Revision, "older"
+		watch.Adopt(older)
+		if view, _ := watch.View(); !reflect.DeepEqual(view.Settings, adopted) {
+			t.Fatalf("an older one is seen: %+v", view.Settings)
+		}
+	})
+}
+
 // A change in the last moment is kept too, and nothing else is left behind.
 func TestKeeperStops(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "line.json")

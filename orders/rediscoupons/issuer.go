@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/orders"
+	"sluice/together"
 )
 
 // Ack says when a claim is acknowledged.
@@ -34,8 +35,8 @@ type Issuer struct {
 	counts    counts
 	leftAfter time.Duration // [leftAfter] but for tests
 
-	issuing  together[*asking]
-	settling together[settlement]
+	issuing  *together.Calls[*asking]
+	settling *together.Calls[settlement]
 
 	wanted chan int64 // coupons whose claims are to be read from the database
 	asked  sync.Map   // the same, and those being read
@@ -56,7 +57,7 @@ func New(client redis.UniversalClient, store orders.CouponStore, ack Ack, log *s
 		leftAfter: leftAfter,
 		wanted:    make(chan int64, mostWanted),
 	}
-	i.issuing.call, i.settling.call = i.issueAll, i.settle
+	i.issuing, i.settling = together.New(i.issueAll, mostTogether, patience), together.New(i.settle, mostTogether, patience)
 	return i, nil
 }
 
@@ -130,7 +131,7 @@ func (i *Issuer) commit(ctx context.Context, r orders.ClaimRequest, got issued, 
 	}
 	// The caller may have been cut off while it waited; the answer is there all the same.
 	_ = i.reach.try(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		return i.settling.do(ctx, s)
+		return i.settling.Do(ctx, s)
 	})
 	// Whoever else has written it, it was made for the request that brought its code.
 	done.Created = done.Err == nil && done.Claim.Code == r.Code

@@ -15,6 +15,9 @@ const (
 	// pause is how long Redis is left alone after a call that failed. Then one caller
 	// tries, and the others wait for what becomes of it, with the database.
 	pause = time.Second
+	// mostTogether bounds one call of a script that callers share: it keeps Redis busy
+	// for about a millisecond.
+	mostTogether = 100
 )
 
 // errAway means that Redis was not asked, since it did not answer a moment ago.

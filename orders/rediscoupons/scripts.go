@@ -53,7 +53,7 @@ type asking struct {
 // has noted.
 func (i *Issuer) issue(ctx context.Context, c orders.Coupon, r orders.ClaimRequest) (issued, error) {
 	a := &asking{coupon: c, request: r}
-	err := i.reach.try(ctx, func(ctx context.Context) error { return i.issuing.do(ctx, a) })
+	err := i.reach.try(ctx, func(ctx context.Context) error { return i.issuing.Do(ctx, a) })
 	if err != nil {
 		return issued{}, err
 	}

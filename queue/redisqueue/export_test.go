@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"sluice/queue"
 )
 
@@ -28,17 +26,3 @@ func Keys(line string) []string { return keysOf(line).all }
 
 // Key is one key of a line, as keys.go names it.
 func Key(line, name string) string { return keysOf(line).all[slices.Index(names, name)] }
-
-// Reads is the readers' pipeline alone: a read, and whether one is on its way.
-func Reads(client redis.UniversalClient) (find func(context.Context, string) error, reading func() bool) {
-	r := &reads{client: client, waiting: "none", meta: "none"}
-	find = func(ctx context.Context, subject string) error {
-		_, err := r.find(ctx, subject)
-		return err
-	}
-	return find, func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.running
-	}
-}

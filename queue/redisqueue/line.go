@@ -70,7 +70,7 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 	keys := keysOf(lineID)
 	return &Line{
 		id: lineID, opts: opts, client: client, keys: keys,
-		reads: &reads{client: client, waiting: keys.waiting, meta: keys.meta},
+		reads: newReads(client, keys.waiting, keys.meta),
 		known: known(opts),
 	}, nil
 }

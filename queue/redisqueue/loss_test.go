@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -221,36 +220,6 @@ func silent(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	return "redis://" + listener.Addr().String()
-}
-
-// Those who gave up while Redis was silent are not read for any more, so they
-// do not stand in front of those who come when it answers again.
-func TestAbandonedReadsAreDropped(t *testing.T) {
-	t.Parallel()
-	client, err := redisqueue.Dial(silent(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	find, reading := redisqueue.Reads(client)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	var wg sync.WaitGroup
-	for range 5 * redisqueue.MaxReads {
-		wg.Go(func() {
-			if err := find(ctx, "v"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	// The pipeline on its way ends with its own timeout; the four behind it must
-	// go with it, and not after one such timeout each.
-	for start := time.Now(); reading(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 2*redisqueue.IOTimeout {
-			t.Fatal("it still reads for those who gave up")
-		}
-	}
 }
 
 // What another version has left under the names of the line's keys is no line of
