@@ -65,9 +65,9 @@ func newLineSet(cfg configs.Config, store *lineStore, log *slog.Logger) *lineSet
 
 // openAll opens the lines that a process starts with: the default one, those of
 // the configuration, those of the directory, and those that this process
-// remembers, which the store may have forgotten. Each has been read once then, so
-// that the first request already knows its epoch and its clock. It may be called until
-// it succeeds.
+// remembers, which the store may have forgotten. Each has just been read then, so
+// that the first request already knows its epoch and its clock. It may be called
+// again, also once it has succeeded.
 func (s *lineSet) openAll(ctx context.Context) error {
 	listed, err := s.listed(ctx)
 	if err != nil {
@@ -83,12 +83,14 @@ func (s *lineSet) openAll(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range slices.Compact(ids) {
-		if _, known := (*s.open.Load())[id]; known { // since an earlier attempt
-			continue
-		}
-		l, err := s.prepare(ctx, id)
-		if err == nil {
-			err = s.add(l)
+		l, open := (*s.open.Load())[id]
+		switch {
+		case !open:
+			if l, err = s.prepare(ctx, id); err == nil {
+				err = s.add(l)
+			}
+		case l.Watch.Age() >= watchEvery: // read by an earlier call
+			err = l.Watch.Refresh(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("opening the line %s: %w", id, err)

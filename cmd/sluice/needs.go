@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,13 +66,24 @@ func names(needs []need) []string {
 }
 
 // meetNeeds returns once all needs are met, all of them being tried at the same time,
-// or with the error of the first that cannot be, or when ctx ends.
+// or with the error of the first that cannot be, or when ctx ends. The first is the
+// lines, and is met once more before the last is noted, from when on everything is
+// served: what was read of a line while the database was waited for may be hours old,
+// and the line paused or started anew since.
 func (a *app) meetNeeds(ctx context.Context) error {
+	var noting sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range a.needs {
 		group.Go(func() error {
 			if err := n.await(ctx, a.log); err != nil {
 				return err
+			}
+			noting.Lock()
+			defer noting.Unlock()
+			if len(a.started.Missing()) == 1 {
+				if err := a.needs[0].await(ctx, a.log); err != nil {
+					return err
+				}
 			}
 			a.started.Met(n.name)
 			return nil

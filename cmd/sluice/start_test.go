@@ -13,7 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/configs"
 	"sluice/servicetest"
+	"sluice/web"
 )
 
 // A need is tried for until it is met, ever more seldom and with few words, and no
@@ -64,6 +66,44 @@ func TestNeedIsAwaited(t *testing.T) {
 		_, _, took, err = await(ctx, func(int) error { return away })
 		if err == nil || took != time.Minute {
 			t.Errorf("stopped after a minute: %v, %v", took, err)
+		}
+	})
+}
+
+// What was read of a line while another store was waited for is read again before the
+// first request: the line may have been started anew, and its earlier tokens be dead.
+func TestLinesAreReadAgainAfterAWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(toThisCentury)
+		shared := newSharedLines()
+		lines := processOn(t, shared, configs.Default(), noLog)
+		here := time.Now().Add(time.Hour)
+		a := &app{log: noLog, started: web.NewStart("line", "database"), needs: []need{
+			{name: "line", meet: lines.openAll},
+			{name: "database", passes: func(error) bool { return true }, meet: func(context.Context) error {
+				if time.Now().Before(here) {
+					return errors.New("away")
+				}
+				return nil
+			}},
+		}}
+		met := make(chan error, 1)
+		go func() { met <- a.meetNeeds(t.Context()) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if missing := a.started.Missing(); !slices.Equal(missing, []string{"database"}) {
+			t.Fatalf("it misses %q", missing)
+		}
+		epoch, err := shared.lines[web.DefaultLine].Restart(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-met; err != nil || len(a.started.Missing()) > 0 {
+			t.Fatalf("it misses %q, %v", a.started.Missing(), err)
+		}
+		if got := viewOf(t, lines, web.DefaultLine).Epoch; got != epoch {
+			t.Errorf("it serves the epoch %d, and the line is at %d", got, epoch)
 		}
 	})
 }
