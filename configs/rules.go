@@ -86,17 +86,23 @@ func network(s string) error {
 }
 
 // ParseNetwork reads a range of addresses; a single address is the range of itself.
+// Those of IPv4 written as IPv6 are of IPv4, as those that connections come from.
 func ParseNetwork(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		addr, err := netip.ParseAddr(s)
 		if err != nil || addr.Zone() != "" {
 			return netip.Prefix{}, errors.New("configs: no address")
 		}
+		addr = addr.Unmap()
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
 		return netip.Prefix{}, errors.New("configs: no range of addresses")
+	}
+	const mapped = 128 - 32 // bits in front of the address of IPv4
+	if addr := prefix.Addr(); addr.Is4In6() && prefix.Bits() >= mapped {
+		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-mapped)
 	}
 	return prefix.Masked(), nil
 }
@@ -113,14 +119,18 @@ func keySet(s string) error {
 	return nil
 }
 
-// origin is what a browser puts into the header of that name.
+// origin is what a browser puts into the header of that name: a name in ASCII, no port
+// that is the scheme's own. Anything else would be listed and never match.
 func origin(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || s != u.Scheme+"://"+u.Host || s != strings.ToLower(s) {
-		return errors.New("must be origins, such as https://www.example.com, in lower case and without a path")
+	own := map[string]string{"http": "80", "https": "443"}
+	if err != nil || own[u.Scheme] == "" || u.Hostname() == "" || s != u.Scheme+"://"+u.Host || !ofAnOrigin.MatchString(u.Host) || u.Port() == own[u.Scheme] {
+		return errors.New("must be origins as a browser writes them, such as https://www.example.com: in lower case and ASCII, without a path, a pattern or the usual port")
 	}
 	return nil
 }
+
+var ofAnOrigin = regexp.MustCompile(`^([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]+)?$`)
 
 // redisURL checks the shape; cmd has the client that knows the rest check it
 // too. Whether it can be reached shows at start. Empty is none.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -215,4 +216,30 @@ func BenchmarkJudge(b *testing.B) {
 			}
 		})
 	}
+}
+
+// At the pace of a big sale hardly any used proof is forgotten within its time. The table
+// is of a fixed size, and chance fills some of its sets before others.
+func TestUsedProofsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const perSecond = 500
+		used := newPacer(1, usedSets)
+		all := perSecond * int(proofTime/time.Second)
+		for i := range all {
+			used.take(used.key(strconv.Itoa(i)), proofTime+proofSlack)
+			time.Sleep(time.Second / perSecond)
+		}
+		forgotten := 0
+		for i := range all {
+			key := used.key(strconv.Itoa(i))
+			set, now := used.open(key)
+			if set.find(key, now) == nil {
+				forgotten++
+			}
+			set.mu.Unlock()
+		}
+		if forgotten > all/100 {
+			t.Errorf("%d of %d used proofs are forgotten", forgotten, all)
+		}
+	})
 }
