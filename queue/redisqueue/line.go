@@ -24,9 +24,10 @@ type Line struct {
 	// clock is the last reading of the store's; nil before the first.
 	clock atomic.Pointer[reading]
 
-	// deaf is whether the last round of the sweep failed. A store may well do what it is
-	// told and not be heard, when it or the network is slow: then polls fail as well, and
-	// who is taken for silent has been asking all the time.
+	// deaf is whether the last round of the sweep failed, or a batch since. A store may
+	// well do what it is told and not be heard, when it or the network is slow: then polls
+	// fail as well, and who is taken for silent has been asking all the time. A batch tells
+	// it too, since it is asked for also when nobody sweeps because the store is away.
 	deaf atomic.Bool
 
 	mu    sync.Mutex
@@ -259,11 +260,12 @@ const maxHeard = 1000
 // Sweep implements [queue.Line]. The last call of a round marks: by then everybody
 // heard is noted.
 func (l *Line) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, error) {
+	deaf := l.deaf.Swap(false)
 	for {
 		chunk := heard[:min(maxHeard, len(heard))]
 		heard = heard[len(chunk):]
 		args := append(make([]any, 0, 8+2*len(chunk)), l.opts.Told.Longest().Milliseconds(), l.opts.Grace.Milliseconds(),
-			l.opts.KeepPlace.Milliseconds(), l.ticketTTL(), queue.MinZone, queue.MaxZone, flag(len(heard) > 0), flag(l.deaf.Load()))
+			l.opts.KeepPlace.Milliseconds(), l.ticketTTL(), queue.MinZone, queue.MaxZone, flag(len(heard) > 0), flag(deaf))
 		for _, h := range chunk {
 			args = append(args, h.Told.Milliseconds(), h.Subject)
 		}
@@ -273,7 +275,6 @@ func (l *Line) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, err
 			return queue.Swept{}, err
 		}
 		if r := values(reply); len(heard) == 0 {
-			l.deaf.Store(false)
 			return queue.Swept{Zone: r.int(0), Away: r.int(1), GivenUp: r.int(2)}, nil
 		}
 	}
@@ -325,6 +326,7 @@ func (l *Line) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (qu
 	reply, err := l.run(ctx, admitScript, "admitting", float(rate), l.opts.Tick.Microseconds(),
 		l.opts.Jitter.Milliseconds(), l.opts.AdmissionTTL.Milliseconds(), l.ticketTTL(), rand.Int32(), string(why)).Slice()
 	if err != nil {
+		l.deaf.Store(true)
 		return queue.Batch{}, err
 	}
 	r := values(reply)

@@ -6,8 +6,8 @@
 --       3 how long an away place is kept once the head has passed it (ms)
 --       4 ticket's time to live (s)   5 smallest and   6 largest zone
 --       7 1 if more of the same round follows, else 0
---       8 1 if the caller's last round failed, else 0: then polls may have failed too,
---         and nobody was heard
+--       8 1 if the caller was not answered since its last round, else 0: then polls may
+--         have failed too, and nobody was heard
 --       then, of each heard since the last round, at most 1000: what they were told
 --       (ms), subject
 -- Reply {zone, away, given up}
