@@ -234,8 +234,8 @@ func FuzzOperatorHost(f *testing.F) {
 		if !hosts.allows(host) {
 			return
 		}
-		switch lower := strings.ToLower(host); {
-		case lower == "127.0.0.1:9090", lower == "localhost:9090", lower == "[::1]:9090", lower == "ops.example":
+		switch lower := strings.ToLower(host); lower {
+		case "127.0.0.1:9090", "localhost:9090", "[::1]:9090", "ops.example":
 		default:
 			if name, _, err := net.SplitHostPort(lower); err != nil || name != "ops.example" {
 				t.Fatalf("the Host %q passes", host)
