@@ -30,8 +30,8 @@ type Ticker struct {
 
 // TickerStats count what a ticker did since it was made.
 type TickerStats struct {
-	// Batches were given, Skipped had been given already (by another process,
-	// or earlier in the same tick), Errors got no answer.
+	// Batches were given, Skipped had been given already (by another process, or
+	// earlier in the same tick) or let nobody in by intent, Errors got no answer.
 	Batches, Skipped, Errors uint64
 	// Admitted is how many visitors were in the batches.
 	Admitted uint64

@@ -276,7 +276,7 @@ type Record struct {
 
 // Batch is the outcome of one Admit.
 type Batch struct {
-	// Skipped is true when this tick already had its batch.
+	// Skipped is true when this tick already had its batch, or was only asked about.
 	Skipped bool
 	// Admitted are those let in, in place order.
 	Admitted []Admission
