@@ -75,6 +75,10 @@ func (s *Server) patchLine(c *fiber.Ctx) error {
 	if err := decode(c, &req); err != nil {
 		return err
 	}
+	return s.changeLine(c, l, req)
+}
+
+func (s *Server) changeLine(c *fiber.Ctx, l *line, req patchRequest) error {
 	ctx, cancel := queueContext()
 	defer cancel()
 	patch, err := patchFor(ctx, l, req)
@@ -107,9 +111,12 @@ func (s *Server) putLine(c *fiber.Ctx) error {
 			return err
 		}
 	}
+	if l := s.lines.get(id); l != nil { // which needs no store to be changed
+		return s.changeLine(c, l, req)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
 	defer cancel()
-	patch, err := patchFor(ctx, s.lines.get(id), req)
+	patch, err := patchFor(ctx, nil, req)
 	if err != nil {
 		return err
 	}
