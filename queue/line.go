@@ -100,7 +100,8 @@ type Line interface {
 	// other ticket maps to it.
 	//
 	// The first Standing that tells an admission notes the time: it is the
-	// record's FetchedAt.
+	// record's FetchedAt. One that ran out in a stall ([StallAfter]) and that nobody had
+	// been told of is given anew: nobody's turn passes while they cannot ask.
 	//
 	// Errors: [ErrEpoch] for a ticket of an earlier epoch. A ticket of a later
 	// epoch than the store's proves that the store has lost its memory; the

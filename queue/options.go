@@ -47,6 +47,10 @@ const (
 	MaxZone = 5000
 )
 
+// StallAfter is how long a line must have given no batch for the time to count as a
+// stall: its store, or everybody who asks it, was away.
+const StallAfter = time.Second
+
 // MaxTick is the longest time between two batches.
 const MaxTick = 200 * time.Millisecond
 

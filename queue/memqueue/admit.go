@@ -118,10 +118,21 @@ func (l *Line) inShop(h *holder) {
 // expire ends what has run out: admissions unused, and the memory of ends that
 // no ticket can ask about any more.
 func (l *Line) expire(now int64) {
+	if last := l.batch.at; last != 0 && now-last > queue.StallAfter.Microseconds() {
+		l.batch.from, l.batch.till = last, now
+	}
 	for len(l.inside) > 0 && ranOut(l.inside[0], now) {
 		a := heap.Pop(&l.inside).(*queue.Admission)
+		h := l.admitted[a.TicketID]
+		live := h != nil && h.admission == a
+		if live && l.missed(h) {
+			a.NotBefore = time.UnixMilli(now / 1000)
+			a.ExpiresAt = a.NotBefore.Add(l.opts.AdmissionTTL)
+			heap.Push(&l.inside, a)
+			continue
+		}
 		delete(l.slots, a.TicketID)
-		if h := l.admitted[a.TicketID]; h != nil && h.admission == a {
+		if live {
 			l.endAdmission(h, queue.Expired, now)
 		}
 	}
@@ -134,6 +145,13 @@ func (l *Line) expire(now int64) {
 	if len(l.aliases) > 0 && l.aliased <= now {
 		clear(l.aliases)
 	}
+}
+
+// missed reports whether an admission ran out in a stall without anybody having been
+// told of it.
+func (l *Line) missed(h *holder) bool {
+	ends := h.admission.ExpiresAt.UnixMicro()
+	return h.fetched == 0 && ends > l.batch.from && ends <= l.batch.till
 }
 
 // end ends whatever a holder has.

@@ -30,10 +30,13 @@ type Line struct {
 	people
 	attendance
 	batch struct {
-		at    int64 // µs
-		carry float64
-		rate  float64
-		by    queue.LimitedBy
+		at int64 // µs
+		// from and till are the last stall: the last batch before it and the first
+		// moment after it that was noticed, in µs.
+		from, till int64
+		carry      float64
+		rate       float64
+		by         queue.LimitedBy
 	}
 }
 
@@ -230,7 +233,8 @@ func (l *Line) visit(subject string, held *queue.Ticket, entering bool) (queue.S
 func (l *Line) over(h *holder, now int64) bool {
 	switch {
 	case h.admission != nil && ranOut(h.admission, now):
-		l.endAdmission(h, queue.Expired, now)
+		l.expire(now)
+		return ranOut(h.admission, now)
 	case h.where == away && h.lapse != 0 && h.lapse <= now:
 		l.giveUp(h, now)
 	default:

@@ -211,6 +211,43 @@ func testExpiry(t *testing.T, impl Implementation) {
 	}
 }
 
+// Nobody's turn passes in a stall: an admission of which nobody was told is given anew.
+func testMissedTurnAsked(t *testing.T, impl Implementation) {
+	testMissedTurn(t, impl, func(*fixture) {})
+}
+
+func testMissedTurnBatch(t *testing.T, impl Implementation) {
+	testMissedTurn(t, impl, func(f *fixture) {
+		f.batch(0)
+		f.wait(2 * f.opts.Tick)
+		f.batch(0)
+	})
+}
+
+// testMissedTurn has something happen between the stall and the first poll.
+func testMissedTurn(t *testing.T, impl Implementation, after func(*fixture)) {
+	opts := options()
+	opts.AdmissionTTL = 600 * time.Millisecond
+	f := open(t, impl, opts)
+	tickets := f.enterMany("v", 2)
+	all := f.admit(2)
+	f.wantState(tickets[0], queue.Admitted)
+	f.wait(queue.StallAfter + 200*time.Millisecond)
+	after(f)
+	f.wantState(tickets[0], queue.Expired)
+	st := f.wantState(tickets[1], queue.Admitted)
+	if a := st.Admission; a.TicketID != tickets[1].ID || !a.AdmittedAt.Equal(all[1].AdmittedAt) ||
+		a.NotBefore.Sub(all[1].ExpiresAt) < 0 || a.ExpiresAt.Sub(a.NotBefore) != opts.AdmissionTTL {
+		t.Errorf("given anew: %+v, at first %+v", a, all[1])
+	}
+	if s := f.snapshot(); s.Expired != 1 || s.Inside != 1 || s.Admitted != 2 {
+		t.Errorf("after the stall: %+v", s)
+	}
+	// Once: now they have been told, and the line goes on.
+	f.until("it has run out", func() bool { f.batch(0); return f.snapshot().Expired == 2 })
+	f.wantState(tickets[1], queue.Expired)
+}
+
 func testSpend(t *testing.T, impl Implementation) {
 	opts := options()
 	opts.Initial.MaxActive = 1

@@ -41,6 +41,8 @@ func Run(t *testing.T, impl Implementation) {
 		{"a stall is not banked", testStall},
 		{"asking for a batch only", testAsking},
 		{"an unused admission expires", testExpiry},
+		{"a turn does not pass in a stall, asked first", testMissedTurnAsked},
+		{"a turn does not pass in a stall, a batch first", testMissedTurnBatch},
 		{"what is no rate", testNoRate},
 		{"spending", testSpend},
 		{"pause, override and cap", testSettings},

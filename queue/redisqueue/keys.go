@@ -13,8 +13,9 @@ package redisqueue
 //	               hold_until (ms: the loss of this incarnation and the end of
 //	               its hold), epoch, floor (the last place given, µs), started
 //	               (1 once a place was given that was not drawn), settings,
-//	               counters, lag_ms; the ticker's batch_at (µs), carry (permits)
-//	               and head (the highest place let in); the sweep's told_ms,
+//	               counters, lag_ms; the ticker's batch_at (µs), carry (permits),
+//	               head (the highest place let in), stall_from and stall_till (µs: the
+//	               last batch before the last stall and the first after it); the sweep's told_ms,
 //	               told_at, swept_at, marked_at, listening (ms), zone (positions)
 //	               and passed (up to which place those away are due to be given up)
 //	waiting  ZSET  member subject, score place (drawn, or µs)

@@ -31,11 +31,15 @@ end
 -- After a fail-over to a slower clock: nothing is owed for negative time.
 if elapsed < 0 then elapsed = 0 end
 
+if line[1] and elapsed > STALL then redis.call('HSET', meta, 'stall_from', line[1], 'stall_till', int(now_us)) end
+
 -- Admissions that ran out unused give their share back.
 local over = redis.call('ZRANGEBYSCORE', inside, '-inf', now_ms, 'LIMIT', 0, MOST)
 for _, id in ipairs(over) do
   local admission = admission_of(id)
-  if admission then
+  if admission and missed(admission) then
+    renew(id, admission, admission_ttl)
+  elseif admission then
     end_admission(id, admission, 'expired', ticket_ttl)
   else
     redis.call('ZREM', inside, id) -- left or removed before

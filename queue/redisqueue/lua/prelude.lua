@@ -76,9 +76,29 @@ local function admission_of(id)
     fetched = tonumber(fetched), arrived = tonumber(marked) % 2, bypassed = tonumber(marked) >= 2, subject = subject }
 end
 
+-- queue.StallAfter, in µs.
+local STALL = 1000000
+
+-- Whether an admission ran out in a stall without anybody having been told of it. A
+-- stall is counted from the last batch before it to the first after it. O(1).
+local function missed(a)
+  if a.fetched ~= 0 then return false end
+  local have = redis.call('HMGET', meta, 'batch_at', 'stall_from', 'stall_till')
+  local last, from, till = tonumber(have[1] or ''), tonumber(have[2] or ''), tonumber(have[3] or '')
+  local ends = a.exp * 1000
+  return from and ends > from and ends <= till or last and now_us - last > STALL and ends > last
+end
+
 -- Packs an admission as admission_of reads it.
 local function pack(a)
   return table.concat({ int(a.place), int(a.at), int(a.nbf), int(a.exp), int(a.fetched), marks(a), a.subject }, ':')
+end
+
+-- Gives an admission anew, from now on. O(log n).
+local function renew(id, a, ttl_ms)
+  a.nbf, a.exp = now_ms, now_ms + ttl_ms
+  redis.call('HSET', admitted, id, pack(a))
+  redis.call('ZADD', inside, int(a.exp), id)
 end
 
 -- Ends the live admission of a ticket and forgets whose it was. Who left or was

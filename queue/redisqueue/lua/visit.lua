@@ -67,6 +67,7 @@ if current then
     strayed = place ~= nil and not waits
   end
   local lapses = strayed and tonumber(redis.call('ZSCORE', lapse, subject) or '')
+  if admission and admission.exp <= now_ms and missed(admission) then renew(current, admission, admission_ttl) end
   local over = admission and admission.exp <= now_ms or lapses and lapses <= now_ms
   if over and admission then end_admission(current, admission, 'expired', ticket_ttl) end
   if over and not admission then give_up(current, subject, ticket_ttl) end
