@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"net/netip"
 	"time"
@@ -101,7 +100,7 @@ func (l *limits) enter(address uint64) error {
 	}
 	if early := l.enters.take(address, time.Minute); early > 0 {
 		// Spread, since all who share the address are told the same.
-		return retryAfter(fmt.Errorf("%w: too many have entered from this address", errRateLimited), spread(max(early, time.Second)))
+		return &explained{error: errRateLimited, detail: "Too many have entered from this address lately.", retry: spread(max(early, time.Second))}
 	}
 	return nil
 }

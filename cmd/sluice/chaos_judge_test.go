@@ -18,6 +18,8 @@ type finding struct {
 	rule  string
 	wrong []string // what broke it; empty is right
 	seen  string   // the figures
+	// untried is true if nothing happened that could have broken it.
+	untried bool
 }
 
 func (f *finding) wrongIf(broken bool, format string, args ...any) {
@@ -227,6 +229,7 @@ func (c *chaos) judgeLosses(saw crowdSaw) finding {
 	}
 	f.seen = fmt.Sprintf("emptied %d times, the crowd was told of %d losses; the order is judged in 2.", emptied, saw.Crowd.Losses)
 	f.wrongIf(saw.Crowd.Losses < min(1, emptied), "%s", f.seen)
+	f.untried = emptied == 0
 	return f
 }
 
@@ -320,5 +323,6 @@ func (c *chaos) judgeExits() finding {
 		f.wrongIf(h.note != "" && h.note != "exit 0", "%s at %s: %s", h.fault, h.at.Round(time.Second), h.note)
 	}
 	f.seen = fmt.Sprintf("started again %d times", restarts)
+	f.untried = restarts == 0
 	return f
 }

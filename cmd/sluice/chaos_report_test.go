@@ -43,8 +43,11 @@ func (c *chaos) report(j judged) {
 		"that they are let in, or was told of an order.\n")
 	for _, f := range j.findings {
 		word := "right"
-		if len(f.wrong) > 0 {
+		switch {
+		case len(f.wrong) > 0:
 			word = "WRONG"
+		case f.untried:
+			word = "not tried"
 		}
 		say("- **%s** %s: %s", word, strings.TrimSpace(f.rule), f.seen)
 		for _, w := range f.wrong {

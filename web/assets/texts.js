@@ -82,6 +82,7 @@ const en = {
   'wait.degraded': 'We are putting the line back together. Your place is kept.',
   'wait.kept': 'kept',
   'wait.bypass': 'We cannot see the line just now. Your place is kept, and people are let in meanwhile: you may be next.',
+  'wait.notIn': 'Not in the line yet: it takes nobody just now. Trying again …',
   'wait.trouble': 'No answer just now. Your place is kept; asking again …',
   'wait.admitted': 'It is your turn',
   'wait.admittedLead': 'Taking you to the shop in {n} s …',

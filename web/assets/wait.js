@@ -6,6 +6,7 @@ const line = new URLSearchParams(location.search).get('line');
 const query = lineQuery(line);
 const closedEvery = 60_000; // ms between two looks at a line that may open again
 let timer = 0;
+let due = poll; // what the timer is for
 let countdown = 0;
 
 say();
@@ -15,7 +16,7 @@ poll();
 $('enter').addEventListener('click', enter);
 $('leave').addEventListener('click', leave);
 // A phone that slept or a tab in the background is late with its poll.
-document.addEventListener('visibilitychange', () => document.hidden || timer === 0 || poll());
+document.addEventListener('visibilitychange', () => document.hidden || timer === 0 || due());
 
 async function poll() {
   clearTimeout(timer);
@@ -24,9 +25,14 @@ async function poll() {
 }
 
 async function enter() {
+  clearTimeout(timer);
+  timer = 0;
   $('enter').disabled = true;
-  show(await takePlace(query, () => title('wait.joining', 'wait.working')));
+  const answer = await takePlace(query, () => title('wait.joining', 'wait.working'));
   $('enter').disabled = false;
+  // Who is not in line has nothing to poll with: what is tried again is to enter.
+  if (troubled(answer)) return trouble(answer.retryAfter, 'wait.notIn', enter);
+  show(answer);
 }
 
 async function leave() {
@@ -38,8 +44,12 @@ async function leave() {
   show({ status: 200, body: { state: 'left' } });
 }
 
+function troubled({ status, body }) {
+  return status === 0 || (status >= 500 && body.code !== 'queue_full') || status === 429;
+}
+
 function show({ status, body, retryAfter }) {
-  if (status === 0 || (status >= 500 && body.code !== 'queue_full') || status === 429) return trouble(retryAfter);
+  if (troubled({ status, body })) return trouble(retryAfter);
   $('trouble').hidden = true;
   clearInterval(countdown);
   $('opening').hidden = true;
@@ -61,15 +71,16 @@ function title(key, lead) {
   document.title = t(key);
 }
 
-function next(ms) {
+function next(ms, what = poll) {
   clearTimeout(timer);
-  timer = setTimeout(poll, ms);
+  due = what;
+  timer = setTimeout(due, ms);
 }
 
-function trouble(retryAfter) {
-  $('trouble').textContent = t('wait.trouble');
+function trouble(retryAfter, why = 'wait.trouble', again = poll) {
+  $('trouble').textContent = t(why);
   $('trouble').hidden = false;
-  next(retryAfter);
+  next(retryAfter, again);
 }
 
 // scheduled counts down to the opening by the server's clock: the visitor's own
