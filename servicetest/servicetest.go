@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	osexec "os/exec"
 	"testing"
 	"time"
 
@@ -41,6 +42,16 @@ func Redis(t testing.TB) string {
 		missing(t, "Redis", err)
 	}
 	return url
+}
+
+// Program is the path of a program that a test needs beside Go.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := osexec.LookPath(name)
+	if err != nil {
+		missing(t, name, err)
+	}
+	return path
 }
 
 // missing ends the test: the named server is not there.

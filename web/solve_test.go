@@ -6,15 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/servicetest"
 )
 
 // The pages' own search finds what the server takes. Node stands for the browser.
 func TestPagesSolveProofs(t *testing.T) {
 	t.Parallel()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("there is no node to run the pages' script with")
-	}
+	node := servicetest.Program(t, "node")
 	const run = `
 		const fs = require('fs');
 		let found = '';
