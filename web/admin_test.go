@@ -177,7 +177,7 @@ func TestAllowedHosts(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
-	queueRoutes := []string{"GET /", "GET /wait", "GET /assets/style.css", "GET /queue/status", "POST /queue/enter"}
+	queueRoutes := []string{"GET /", "GET /wait", "GET /assets/base.css", "GET /queue/status", "POST /queue/enter"}
 	orderRoutes := []string{"GET /products", "GET /products/1", "POST /orders", "GET /orders/x", "POST /orders/x/payment",
 		"GET /coupons", "GET /coupons/1", "POST /coupons/1/claim"}
 	adminQueue := []string{"GET /admin", "GET /admin/api/lines", "GET /admin/api/lines/default/audit", "PATCH /admin/api/lines/default"}

@@ -1,18 +1,13 @@
 package web
 
 import (
-	"crypto/sha256"
-	"embed"
-	"encoding/base64"
-	"io/fs"
-	"path"
+	"bytes"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
-)
 
-//go:embed assets
-var assetFiles embed.FS
+	"sluice/web/pages"
+)
 
 // pagePolicy lets a page load what this server serves, and product images from
 // elsewhere; nothing inline runs, and nobody may put the page into a frame.
@@ -29,85 +24,73 @@ const pagePermissions = "camera=(), microphone=(), geolocation=(), payment=(), u
 
 const headerResourcePolicy = "Cross-Origin-Resource-Policy"
 
-// assetCache lets a browser keep assets for a while; then it asks by ETag.
-const assetCache = "public, max-age=300"
-
-type asset struct {
-	body []byte
-	kind string
-	etag string
-}
-
-// assets are all embedded files, by their path below assets/.
-var assets = loadAssets()
-
-func loadAssets() map[string]asset {
-	kinds := map[string]string{
-		".html": "text/html; charset=utf-8",
-		".css":  "text/css; charset=utf-8",
-		".js":   "text/javascript; charset=utf-8",
-		".svg":  "image/svg+xml",
-	}
-	found := make(map[string]asset)
-	// Reading embedded files cannot fail once the program was built.
-	_ = fs.WalkDir(assetFiles, "assets", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		body, err := assetFiles.ReadFile(name)
-		sum := sha256.Sum256(body)
-		found[strings.TrimPrefix(name, "assets/")] = asset{
-			body: body, kind: kinds[path.Ext(name)],
-			etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:9]) + `"`,
-		}
-		return err
-	})
-	return found
-}
+const (
+	// assetCache lets a browser keep an asset for a while; then it asks by ETag.
+	assetCache = "public, max-age=300"
+	// fixedCache is for an asset whose path names its version.
+	fixedCache = "public, max-age=31536000, immutable"
+)
 
 func (s *Server) routePages(r *router) {
-	r.get("/", page("shop.html"))
-	r.get("/wait", page("wait.html"))
-	r.get("/assets/*", serveAsset)
+	r.get("/", s.page("shop"))
+	r.get("/wait", s.page("wait"))
+	r.get("/assets/*", s.asset)
 }
 
 func (s *Server) routeAdminPages(r *router) {
-	r.get("/admin", page("admin.html"))
-	r.get("/assets/*", serveAsset)
+	r.get("/admin", s.page("admin"))
+	r.get("/assets/*", s.asset)
 }
 
 // page serves the shell of a page: the same for everybody, filled by its script.
-func page(name string) fiber.Handler {
-	a := assets[name]
+func (s *Server) page(name string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
+		line := DefaultLine
+		if l := s.lines.get(c.Query("line")); l != nil {
+			line = l.id
+		}
+		f, err := s.pages.Shell(name, line)
+		if err != nil {
+			return err
+		}
 		c.Set(fiber.HeaderContentSecurityPolicy, pagePolicy)
 		c.Set(fiber.HeaderXFrameOptions, "DENY")
 		c.Set(fiber.HeaderReferrerPolicy, "same-origin")
 		c.Set("Cross-Origin-Opener-Policy", "same-origin")
 		c.Set(headerResourcePolicy, "same-origin")
 		c.Set("Permissions-Policy", pagePermissions)
-		return send(c, a, "no-cache")
+		return send(c, f, "no-cache")
 	}
 }
 
-func serveAsset(c *fiber.Ctx) error {
-	a, ok := assets[c.Params("*")]
-	if !ok || strings.HasPrefix(a.kind, "text/html") { // pages have their own routes and headers
+func (s *Server) asset(c *fiber.Ctx) error {
+	f, fixed, ok := s.pages.Asset(c.Params("*"))
+	if !ok {
 		return errNotFound
 	}
 	c.Set(fiber.HeaderContentSecurityPolicy, assetPolicy)
 	c.Set(headerResourcePolicy, "same-origin")
-	return send(c, a, assetCache)
+	if fixed {
+		return send(c, f, fixedCache)
+	}
+	return send(c, f, assetCache)
 }
 
-func send(c *fiber.Ctx, a asset, cache string) error {
-	c.Set(fiber.HeaderETag, a.etag)
+// send sends a file, compressed to who takes that.
+func send(c *fiber.Ctx, f pages.File, cache string) error {
+	c.Set(fiber.HeaderETag, f.ETag)
 	c.Set(fiber.HeaderCacheControl, cache)
-	if c.Get(fiber.HeaderIfNoneMatch) == a.etag {
+	c.Vary(fiber.HeaderAcceptEncoding)
+	if strings.TrimPrefix(c.Get(fiber.HeaderIfNoneMatch), "W/") == f.ETag {
 		c.Status(fiber.StatusNotModified)
 		return nil
 	}
-	c.Context().SetContentType(a.kind)
-	c.Response().SetBodyRaw(a.body)
+	c.Context().SetContentType(f.Type)
+	if f.Gzip != nil && bytes.Contains(c.Request().Header.Peek(fiber.HeaderAcceptEncoding), []byte("gzip")) {
+		c.Set(fiber.HeaderContentEncoding, "gzip")
+		c.Response().SetBodyRaw(f.Gzip)
+		return nil
+	}
+	c.Response().SetBodyRaw(f.Body)
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"sluice/identity"
 	"sluice/orders"
 	"sluice/queue"
+	"sluice/web/pages"
 )
 
 // Roles of a process.
@@ -166,6 +167,8 @@ type Config struct {
 	// AdminHosts are further Host values under which operators reach it, as
 	// "name" (any port) or "name:port".
 	AdminHosts []string
+	// Pages is what a shop changes of the pages.
+	Pages pages.Options
 	// AccessLogEvery logs one request in n, and every answer of 500; 0 logs no
 	// requests.
 	AccessLogEvery int
@@ -225,6 +228,7 @@ type Server struct {
 
 	public, admin *fiber.App
 	metrics       *metrics
+	pages         *pages.Pages
 	limits        limits
 	hosts         *allowedHosts
 	adminToken    []byte // SHA-256 of it; empty when none is set
@@ -270,6 +274,11 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 	s.hosts = newAllowedHosts(cfg.AdminListen, cfg.AdminHosts)
 	s.adminToken = hashToken(cfg.AdminToken)
 	s.metrics = newMetrics(s)
+	shown, err := pages.New(cfg.Pages)
+	if err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	s.pages = shown
 	s.public = s.newApp("public", s.routePublic)
 	s.admin = s.newApp("admin", s.routeAdmin)
 	return s, nil

@@ -27,7 +27,7 @@ func TestPagesSolveProofs(t *testing.T) {
 	for range 20 {
 		tasks = append(tasks, `["`+p.challenge(DefaultLine, now)+`","10"]`)
 	}
-	script := must(filepath.Abs("assets/solve.js"))(t)
+	script := must(filepath.Abs("pages/assets/solve.js"))(t)
 	out, err := exec.CommandContext(t.Context(), node, "-e", run, script, "["+strings.Join(tasks, ",")+"]").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

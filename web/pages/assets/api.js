@@ -35,7 +35,7 @@ export async function enter(query, working) {
 // solved has a worker find the proof; nothing where none can run.
 function solved({ challenge, bits }) {
   return new Promise((done) => {
-    const worker = new Worker('/assets/solve.js');
+    const worker = new Worker(new URL('./solve.js', import.meta.url));
     const end = (proof) => {
       worker.terminate();
       done(proof);
@@ -79,4 +79,4 @@ export const lineQuery = (line) => (line && line !== 'default' ? `?line=${encode
 
 // pictureAddress is the address of a picture as shops may give it, or that of
 // our own where it is none.
-export const pictureAddress = (address) => (/^(https?:\/\/|\/|data:image\/)/.test(address) ? address : '/assets/icon.svg');
+export const pictureAddress = (address) => (/^(https?:\/\/|\/|data:image\/)/.test(address) ? address : new URL('./icon.svg', import.meta.url).href);
