@@ -17,7 +17,7 @@ import (
 // also if no sweep went out to fail meanwhile: the standby answers those itself.
 func TestNobodyIsAwayBehindAStandby(t *testing.T) {
 	t.Parallel()
-	wire := servicetest.NewProxy(t, servicetest.OwnRedis(t))
+	wire := servicetest.NewProxy(t, servicetest.OwnRedis(t).URL)
 	client, err := redisqueue.Dial(wire.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestOwnCluster(t *testing.T) {
 
 func TestProxy(t *testing.T) {
 	t.Parallel()
-	p := NewProxy(t, OwnRedis(t))
+	p := NewProxy(t, OwnRedis(t).URL)
 	client := redis.NewClient(&redis.Options{
 		Addr: p.listener.Addr().String(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ const (
 
 // Proxy is a network between a test and a server, which can be slow or fail.
 type Proxy struct {
-	// URL of the server through it: redis://…
+	// URL of the server through it.
 	URL string
 
 	to       string
@@ -35,14 +36,20 @@ type Proxy struct {
 	open  map[net.Conn]struct{} // guarded by mu; both sides; nil once closed
 }
 
-// NewProxy begins one in front of a Redis. It ends with the test.
-func NewProxy(t testing.TB, server *RedisServer) *Proxy {
+// NewProxy begins one in front of the server of a URL. It ends with the test.
+func NewProxy(t testing.TB, server string) *Proxy {
 	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{URL: "redis://" + l.Addr().String(), to: server.address, listener: l, open: map[net.Conn]struct{}{}}
+	p := &Proxy{to: u.Host, listener: l, open: map[net.Conn]struct{}{}}
+	u.Host = l.Addr().String()
+	p.URL = u.String()
 	p.serving.Go(p.serve)
 	t.Cleanup(p.close)
 	return p

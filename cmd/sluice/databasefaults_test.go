@@ -4,14 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,12 +233,12 @@ func TestDatabaseFrozenForAMoment(t *testing.T) {
 func TestDatabaseSlow(t *testing.T) {
 	t.Parallel()
 	db := servicetest.OwnMariaDB(t)
-	slow, through := slowNetwork(t, db.URL)
-	c := openCounter(t, db, through)
+	wire := servicetest.NewProxy(t, db.URL)
+	c := openCounter(t, db, wire.URL)
 	n := c.during(func() {
-		slow.Store(int64(100 * time.Millisecond))
+		wire.Delay(100 * time.Millisecond)
 		time.Sleep(8 * time.Second)
-		slow.Store(0)
+		wire.Delay(0)
 	})
 	c.judge()
 	if n == 0 {
@@ -387,53 +383,4 @@ func numbers(t *testing.T, conn *sql.Conn, query string) (all []int) {
 		t.Fatal(rows.Err())
 	}
 	return all
-}
-
-// slowNetwork is a way to the database whose answers may be delayed, each by so many ns.
-func slowNetwork(t *testing.T, to string) (delay *atomic.Int64, through string) {
-	t.Helper()
-	u, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := u.Host
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	delay = new(atomic.Int64)
-	var running sync.WaitGroup
-	t.Cleanup(running.Wait)
-	t.Cleanup(func() { _ = l.Close() })
-	running.Go(func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return
-			}
-			back, err := net.Dial("tcp", server)
-			if err != nil {
-				_ = from.Close()
-				continue
-			}
-			end := func() { _, _ = from.Close(), back.Close() }
-			running.Go(func() {
-				defer end()
-				_, _ = io.Copy(back, from)
-			})
-			running.Go(func() {
-				defer end()
-				answer := make([]byte, 64<<10)
-				for {
-					n, err := back.Read(answer)
-					time.Sleep(time.Duration(delay.Load()))
-					if _, failed := from.Write(answer[:n]); err != nil || failed != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	u.Host = l.Addr().String()
-	return delay, u.String()
 }

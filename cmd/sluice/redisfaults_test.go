@@ -129,7 +129,7 @@ func TestRedisFaults(t *testing.T) {
 			}
 			r.server = servicetest.OwnRedis(t, args...)
 			r.client = r.server.Client()
-			r.wire = servicetest.NewProxy(t, r.server)
+			r.wire = servicetest.NewProxy(t, r.server.URL)
 			shop := serveEmbedded(t, append(inTrouble, "SLUICE_REDIS="+r.wire.URL, "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3))...)
 			v := newVigil(t, 100, shop)
 			v.some(10)

@@ -23,7 +23,7 @@ func TestNobodyIsAwayWhoPollsInVain(t *testing.T) {
 			opts := queue.DefaultOptions()
 			opts.Grace = 300 * time.Millisecond
 			server := servicetest.OwnRedis(t)
-			wire := servicetest.NewProxy(t, server)
+			wire := servicetest.NewProxy(t, server.URL)
 			open := func(url string) queue.Line {
 				line, err := redisqueue.New(dialTo(t, url), "default", opts)
 				if err != nil {

@@ -22,7 +22,7 @@ import (
 // comes when it answers again is served at once.
 func TestACrowdInFrontOfNoRedis(t *testing.T) {
 	server := servicetest.OwnRedis(t)
-	wire := servicetest.NewProxy(t, server)
+	wire := servicetest.NewProxy(t, server.URL)
 	for _, fault := range []struct {
 		name, url   string
 		begin, over func()
