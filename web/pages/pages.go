@@ -116,6 +116,7 @@ func (p *Pages) readAssets() error {
 type language struct {
 	Name  string            `json:"name"` // in the language itself
 	Dir   string            `json:"dir"`  // ltr or rtl
+	Page  map[string]string `json:"page"` // what every page says
 	Time  map[string]string `json:"time"`
 	Wait  map[string]string `json:"wait"`
 	Shop  map[string]string `json:"shop"`
@@ -123,7 +124,7 @@ type language struct {
 }
 
 // readTexts makes the file texts/PAGE.LANGUAGE.json of every page and language: the
-// page's texts and those of times, in English where the language has none.
+// page's texts, those of every page and of times, in English where the language has none.
 func (p *Pages) readTexts() error {
 	read := make(map[string]language)
 	found, err := fs.Glob(embedded, "texts/*.json")
@@ -148,6 +149,10 @@ func (p *Pages) readTexts() error {
 			"wait": {english.Wait, l.Wait}, "shop": {english.Shop, l.Shop}, "admin": {english.Admin, l.Admin},
 		} {
 			texts := map[string]string{"lang": code, "dir": l.Dir}
+			if len(sections[1]) == 0 { // it is not in this language at all
+				texts["lang"], texts["dir"] = fallback, english.Dir
+			}
+			add(texts, "page", english.Page, l.Page)
 			add(texts, "time", english.Time, l.Time)
 			add(texts, page, sections[0], sections[1])
 			body, err := json.Marshal(texts)

@@ -22,7 +22,7 @@ func textsOf(t *testing.T, code string) map[string]string {
 		t.Fatal(err)
 	}
 	texts := make(map[string]string)
-	for section, of := range map[string]map[string]string{"time": l.Time, "wait": l.Wait, "shop": l.Shop, "admin": l.Admin} {
+	for section, of := range map[string]map[string]string{"page": l.Page, "time": l.Time, "wait": l.Wait, "shop": l.Shop, "admin": l.Admin} {
 		add(texts, section, of)
 	}
 	return texts
@@ -44,7 +44,7 @@ func TestTexts(t *testing.T) {
 		}
 		all.Write(body)
 	}
-	for _, m := range regexp.MustCompile(`['"]((?:shop|wait|admin)\.\w+)['"]`).FindAllStringSubmatch(all.String(), -1) {
+	for _, m := range regexp.MustCompile(`['"]((?:page|shop|wait|admin)\.\w+)['"]`).FindAllStringSubmatch(all.String(), -1) {
 		if used[m[1]] = true; there[m[1]] == "" {
 			t.Errorf("the text %s is missing", m[1])
 		}

@@ -6,26 +6,75 @@ export const settings = JSON.parse(document.querySelector('meta[name=sluice]').c
 
 // page is which one this is: wait, shop or admin.
 const page = document.documentElement.dataset.page;
-const texts = await load(language());
+const storageKey = 'sluice.lang';
+let texts = await load(language());
 
-// language is the one that the reader chose, or the first of the browser's that is there.
+// language is the one that the address or the reader chose, or the first of the
+// browser's that is there. The server chooses alike for its own page.
 function language() {
-  const there = (code) => code in settings.languages;
-  const known = navigator.languages.flatMap((l) => [l, l.split('-')[0]]);
-  return [chosen(), ...known, 'en'].find(there);
+  for (const wanted of [asked(), chosen(), ...navigator.languages, 'en']) {
+    // zh-Hant-TW is also served by zh-Hant, and by zh.
+    for (let code = (wanted ?? '').toLowerCase(); code; code = code.slice(0, Math.max(0, code.lastIndexOf('-')))) {
+      const there = Object.keys(settings.languages).find((name) => name.toLowerCase() === code);
+      if (there) return there;
+    }
+  }
+}
+
+function asked() {
+  return new URLSearchParams(location.search).get('lang');
 }
 
 function chosen() {
   try {
-    return localStorage.getItem('sluice.lang');
+    return localStorage.getItem(storageKey);
   } catch {
     return null; // storage is off
   }
 }
 
 async function load(code) {
-  const answer = await fetch(new URL(`./texts/${page}.${code}.json`, import.meta.url));
-  return answer.json();
+  for (let pause = 1000; ; pause = Math.min(2 * pause, 10_000)) {
+    try {
+      const answer = await fetch(new URL(`./texts/${page}.${code}.json`, import.meta.url));
+      if (answer.ok) return await answer.json();
+    } catch {} // no connection, or half an answer
+    await new Promise((done) => setTimeout(done, pause * (0.75 + Math.random() / 2)));
+  }
+}
+
+// languages are those there are: [{ code, name, current }].
+export const languages = () => Object.entries(settings.languages).map(([code, name]) => ({ code, name, current: code === texts.lang }));
+
+// choose changes the language, now and for the next visit. Fixed texts change by
+// themselves; who fills in others listens for the document's event "sluice-language".
+export async function choose(code) {
+  if (!Object.hasOwn(settings.languages, code)) return;
+  texts = await load(code);
+  try {
+    localStorage.setItem(storageKey, code);
+  } catch {} // storage is off: for this page only
+  const address = new URL(location.href);
+  if (address.searchParams.has('lang')) { // it would win after a reload
+    address.searchParams.delete('lang');
+    history.replaceState(history.state, '', address);
+  }
+  say();
+  document.dispatchEvent(new Event('sluice-language'));
+}
+
+// offer makes a select element the switch between the languages; with one there is
+// nothing to choose.
+function offer(select) {
+  const all = languages();
+  select.hidden = all.length < 2;
+  select.replaceChildren(...all.map(({ code, name, current }) => {
+    const option = new Option(name, code, current, current);
+    option.lang = code;
+    return option;
+  }));
+  select.setAttribute('aria-label', t('page.language'));
+  select.onchange = () => choose(select.value);
 }
 
 // t is the text of a key with its values filled in.
@@ -36,9 +85,11 @@ export function t(key, values = {}) {
 // number and money are written as the reader's language does.
 export const number = (n) => new Intl.NumberFormat(texts.lang).format(n);
 
-const cash = new Intl.NumberFormat(texts.lang, { style: 'currency', currency: settings.currency });
-const smallest = 10 ** cash.resolvedOptions().maximumFractionDigits;
-export const money = (n) => cash.format(n / smallest);
+// money writes an amount that is given in the smallest unit of the currency.
+export function money(n) {
+  const cash = new Intl.NumberFormat(texts.lang, { style: 'currency', currency: settings.currency });
+  return cash.format(n / 10 ** cash.resolvedOptions().maximumFractionDigits);
+}
 
 // span says a wait from low to high, in ms, as roughly as it is known.
 export function span(low, high) {
@@ -63,10 +114,12 @@ export function clock(ms) {
 // moment is a point in time as the reader writes it.
 export const moment = (at) => new Date(at).toLocaleString(texts.lang, { dateStyle: 'medium', timeStyle: 'short' });
 
-// say fills the page's fixed texts in.
+// say fills the page's fixed texts in, and makes each <select data-languages> the
+// switch between the languages.
 export function say(root = document) {
   document.documentElement.lang = texts.lang;
   document.documentElement.dir = texts.dir;
   for (const el of root.querySelectorAll('[data-text]')) el.textContent = t(el.dataset.text);
   for (const el of root.querySelectorAll('[data-label]')) el.setAttribute('aria-label', t(el.dataset.label));
+  root.querySelectorAll('select[data-languages]').forEach(offer);
 }
