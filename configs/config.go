@@ -44,6 +44,7 @@ type Config struct {
 	Identity  Identity
 	Limits    Limits
 	CORS      CORS
+	Pages     Pages
 	Orders    Orders
 	Coupons   Coupons
 	Payments  Payments
@@ -178,6 +179,18 @@ type CORS struct {
 	Origins []string
 }
 
+// Pages is what a shop changes of the pages; empty is the demo's.
+type Pages struct {
+	Name     string // of the shop, on top of each page
+	Shop     string // where visitors go on to: an http(s):// address, or a path of this server
+	Currency string // ISO 4217 code of the demo shop's prices
+	Logo     string // a file in Folder, or an http(s):// address
+	// Colours as #rrggbb, for light and for dark.
+	Accent, AccentDark, Background, BackgroundDark, Text, TextDark string
+	// Folder holds the shop's own template, texts and files.
+	Folder string
+}
+
 // Orders is the order side.
 type Orders struct {
 	Workers     int           // orders in progress at once, each on its own database connection
@@ -249,6 +262,7 @@ func Default() Config {
 		Admission: Admission{Margin: 0.7, OnRedisFailure: OnFailureBlock, Algorithms: []string{AlgorithmHS256}},
 		Identity:  Identity{Mode: IdentityAnonymous},
 		Limits:    Limits{PollFactor: 20},
+		Pages:     Pages{Shop: "/", Currency: "EUR"},
 		Orders: Orders{
 			Workers:     10,
 			Backlog:     1000,

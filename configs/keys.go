@@ -89,6 +89,19 @@ func keys(c *Config) []key {
 
 		list("cors.origins", &c.CORS.Origins, origin),
 
+		// What a shop's address, logo and folder must be is package web/pages' to say.
+		text("pages.name", &c.Pages.Name, shortName),
+		text("pages.shop", &c.Pages.Shop, nonEmpty),
+		text("pages.currency", &c.Pages.Currency, currency),
+		text("pages.logo", &c.Pages.Logo, anything),
+		text("pages.accent", &c.Pages.Accent, colour),
+		text("pages.accent_dark", &c.Pages.AccentDark, colour),
+		text("pages.background", &c.Pages.Background, colour),
+		text("pages.background_dark", &c.Pages.BackgroundDark, colour),
+		text("pages.text", &c.Pages.Text, colour),
+		text("pages.text_dark", &c.Pages.TextDark, colour),
+		text("pages.folder", &c.Pages.Folder, anything),
+
 		whole("orders.workers", &c.Orders.Workers, 1, 10_000),
 		whole("orders.backlog", &c.Orders.Backlog, 1, 1_000_000),
 		duration("orders.deadline", &c.Orders.Deadline, time.Millisecond, 10*time.Minute),

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Rules of single values. Their errors complete "key = value: …".
@@ -131,6 +132,34 @@ func origin(s string) error {
 }
 
 var ofAnOrigin = regexp.MustCompile(`^([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]+)?$`)
+
+var (
+	hexColour    = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
+	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+)
+
+// colour also takes none.
+func colour(s string) error {
+	if s != "" && !hexColour.MatchString(s) {
+		return errors.New("must be a colour as \"#rrggbb\" (in quotes: YAML takes what is behind # for a remark)")
+	}
+	return nil
+}
+
+func currency(s string) error {
+	if !currencyCode.MatchString(s) {
+		return errors.New("must be three capital letters, such as EUR")
+	}
+	return nil
+}
+
+// shortName fits on top of a page.
+func shortName(s string) error {
+	if utf8.RuneCountInString(s) > 60 {
+		return errors.New("must have at most 60 characters")
+	}
+	return nil
+}
 
 // redisURL checks the shape; cmd has the client that knows the rest check it
 // too. Whether it can be reached shows at start. Empty is none.

@@ -1,7 +1,7 @@
 package web
 
 import (
-	"bytes"
+	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -25,72 +25,117 @@ const pagePermissions = "camera=(), microphone=(), geolocation=(), payment=(), u
 const headerResourcePolicy = "Cross-Origin-Resource-Policy"
 
 const (
+	// shellCache lets a CDN hold a page that is the same for everybody, and take a new
+	// release within a minute.
+	shellCache = "public, max-age=60"
 	// assetCache lets a browser keep an asset for a while; then it asks by ETag.
 	assetCache = "public, max-age=300"
 	// fixedCache is for an asset whose path names its version.
 	fixedCache = "public, max-age=31536000, immutable"
+	// askedCache is kept by nobody who does not ask whether it has changed.
+	askedCache = "no-cache"
 )
 
 func (s *Server) routePages(r *router) {
-	r.get("/", s.page("shop"))
-	r.get("/wait", s.page("wait"))
+	r.get("/", s.page("shop", shellCache))
+	r.get("/wait", s.page("wait", shellCache))
 	r.get("/assets/*", s.asset)
 }
 
 func (s *Server) routeAdminPages(r *router) {
-	r.get("/admin", s.page("admin"))
+	r.get("/admin", s.page("admin", askedCache))
 	r.get("/assets/*", s.asset)
 }
 
 // page serves the shell of a page: the same for everybody, filled by its script.
-func (s *Server) page(name string) fiber.Handler {
+func (s *Server) page(name, cache string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		line := DefaultLine
-		if l := s.lines.get(c.Query("line")); l != nil {
-			line = l.id
-		}
-		f, err := s.pages.Shell(name, line)
+		f, err := s.pages.Shell(name, s.shownLine(c))
 		if err != nil {
 			return err
 		}
-		c.Set(fiber.HeaderContentSecurityPolicy, pagePolicy)
-		c.Set(fiber.HeaderXFrameOptions, "DENY")
-		c.Set(fiber.HeaderReferrerPolicy, "same-origin")
-		c.Set("Cross-Origin-Opener-Policy", "same-origin")
-		c.Set(headerResourcePolicy, "same-origin")
-		c.Set("Permissions-Policy", pagePermissions)
-		return send(c, f, "no-cache")
+		pageHeaders(c, pagePolicy)
+		send(c, f, cache)
+		return nil
 	}
 }
 
+// shownLine is the line that a page is asked for, or the default one: a page is there
+// whatever its address says, and before any line is.
+func (s *Server) shownLine(c *fiber.Ctx) string {
+	if l := s.lines.get(c.Query("line")); l != nil {
+		return l.id
+	}
+	return DefaultLine
+}
+
+func pageHeaders(c *fiber.Ctx, policy string) {
+	c.Set(fiber.HeaderContentSecurityPolicy, policy)
+	c.Set(fiber.HeaderXFrameOptions, "DENY")
+	c.Set(fiber.HeaderReferrerPolicy, "same-origin")
+	c.Set("Cross-Origin-Opener-Policy", "same-origin")
+	c.Set(headerResourcePolicy, "same-origin")
+	c.Set("Permissions-Policy", pagePermissions)
+}
+
 func (s *Server) asset(c *fiber.Ctx) error {
-	f, fixed, ok := s.pages.Asset(c.Params("*"))
+	f, naming, ok := s.pages.Asset(c.Params("*"))
 	if !ok {
 		return errNotFound
 	}
 	c.Set(fiber.HeaderContentSecurityPolicy, assetPolicy)
 	c.Set(headerResourcePolicy, "same-origin")
-	if fixed {
-		return send(c, f, fixedCache)
-	}
-	return send(c, f, assetCache)
+	send(c, f, map[pages.Naming]string{pages.Unversioned: assetCache, pages.Fixed: fixedCache, pages.Foreign: askedCache}[naming])
+	return nil
 }
 
 // send sends a file, compressed to who takes that.
-func send(c *fiber.Ctx, f pages.File, cache string) error {
-	c.Set(fiber.HeaderETag, f.ETag)
+func send(c *fiber.Ctx, f pages.File, cache string) {
+	body, tag := f.Body, f.ETag
+	if f.Gzip != nil {
+		c.Vary(fiber.HeaderAcceptEncoding)
+		if takesGzip(c.Get(fiber.HeaderAcceptEncoding)) {
+			body, tag = f.Gzip, f.GzipETag
+			c.Set(fiber.HeaderContentEncoding, "gzip")
+		}
+	}
+	c.Set(fiber.HeaderETag, tag)
 	c.Set(fiber.HeaderCacheControl, cache)
-	c.Vary(fiber.HeaderAcceptEncoding)
-	if strings.TrimPrefix(c.Get(fiber.HeaderIfNoneMatch), "W/") == f.ETag {
+	if names(c.Get(fiber.HeaderIfNoneMatch), tag) {
+		c.Response().Header.Del(fiber.HeaderContentEncoding)
 		c.Status(fiber.StatusNotModified)
-		return nil
+		return
 	}
 	c.Context().SetContentType(f.Type)
-	if f.Gzip != nil && bytes.Contains(c.Request().Header.Peek(fiber.HeaderAcceptEncoding), []byte("gzip")) {
-		c.Set(fiber.HeaderContentEncoding, "gzip")
-		c.Response().SetBodyRaw(f.Gzip)
-		return nil
+	c.Response().SetBodyRaw(body)
+}
+
+// names reports whether an If-None-Match has the tag among its own. A cache that
+// packed the answer anew has made the tag a weak one.
+func names(ifNoneMatch, tag string) bool {
+	for one := range strings.SplitSeq(ifNoneMatch, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
 	}
-	c.Response().SetBodyRaw(f.Body)
-	return nil
+	return false
+}
+
+// takesGzip reports whether an Accept-Encoding takes gzip: by its name, or by a star
+// where it is not named. A weight of 0 says that it is not taken.
+func takesGzip(accept string) bool {
+	star := false
+	for one := range strings.SplitSeq(accept, ",") {
+		name, parameter, _ := strings.Cut(one, ";")
+		_, weight, weighted := strings.Cut(strings.ToLower(strings.TrimSpace(parameter)), "q=")
+		q, err := strconv.ParseFloat(strings.TrimSpace(weight), 64)
+		taken := !weighted || err == nil && q > 0
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "gzip", "x-gzip":
+			return taken
+		case "*":
+			star = taken
+		}
+	}
+	return star
 }

@@ -205,6 +205,7 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 		TrustedProxies: networks(a.cfg.Identity.TrustedProxies),
 		Limits:         web.Limits{PollFactor: a.cfg.Limits.PollFactor, EnterPerAddress: a.cfg.Limits.EnterPerAddress, Proofs: proofs},
 		Origins:        a.cfg.CORS.Origins,
+		Pages:          pageOptions(a.cfg.Pages),
 		AdminListen:    a.cfg.Admin.Listen,
 		AdminToken:     string(a.cfg.Admin.Token),
 		AdminHosts:     a.cfg.Admin.Hosts,

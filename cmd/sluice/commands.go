@@ -116,9 +116,9 @@ func versionText() string {
 	return "(unknown)"
 }
 
-// load reads the configuration. Of a Redis URL configs knows the shape only, and of
-// the keys of logins the name of the file; whatever else is refused of them is a
-// mistake as well, and not a failure to start.
+// load reads the configuration. Of a Redis URL configs knows the shape only, of the
+// keys of logins the name of the file, and of the pages little; whatever else is
+// refused of them is a mistake as well, and not a failure to start.
 func load(flags *pflag.FlagSet, environ []string) (configs.Loaded, error) {
 	loaded, err := configs.Load(flags, environ)
 	mistakes, ok := errors.AsType[configs.Mistakes](err)
@@ -126,6 +126,11 @@ func load(flags *pflag.FlagSet, environ []string) (configs.Loaded, error) {
 		return loaded, err
 	}
 	mistakes = append(mistakes, loginMistake(loaded.Config, mistakes)...)
+	pageMistakes, err := pageMistakes(loaded.Config, mistakes)
+	if err != nil {
+		return loaded, err
+	}
+	mistakes = append(mistakes, pageMistakes...)
 	if loaded.Redis != "" {
 		client, refused := redisqueue.Dial(string(loaded.Redis)) // does not connect
 		if refused != nil {

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -11,35 +10,18 @@ import (
 	"html/template"
 	"io/fs"
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed assets texts
 var embedded embed.FS
 
-// fallback is the language of whoever speaks none that is there.
-const fallback = "en"
-
-// Options are what a shop changes. The zero value is the demo's.
-type Options struct {
-	// Name is shown on top of each page; empty is the text "wait.name".
-	Name string
-	// Shop is where visitors come from, and go on to when it is their turn: an http(s)
-	// address, or a path of this server; empty is "/", the demo shop.
-	Shop string
-	// Currency is the ISO 4217 code of what the demo shop's prices are in; empty is EUR.
-	Currency string
-}
-
-// File is something to send, the same for everybody.
-type File struct {
-	Body []byte
-	Gzip []byte // Body compressed; nil where that saves nothing
-	Type string // its media type
-	ETag string
-}
+// defaultLine is the line that an address means when it names none.
+const defaultLine = "default"
 
 // Pages are all files. Safe for concurrent use.
 type Pages struct {
@@ -47,14 +29,22 @@ type Pages struct {
 	version   string
 	files     map[string]File // below /assets/ or /assets/VERSION/
 	languages map[string]string
-	shells    map[string]*template.Template
+	settings  string
+	templates map[string]*template.Template
+
+	shells sync.Map // File by page and line: made once, asked for by everybody
 }
 
-// shell is what the template of a page is given.
+// shell is what the template of a page is given. docs/pages.md tells of it, since
+// shops write templates.
 type shell struct {
 	Assets   string // the path that assets are below
 	Name     string // of the shop; may be empty
+	Title    string // of the page, until its script knows better
+	Logo     string // the picture's address
+	Branded  bool   // whether there is a brand.css
 	Line     string // that the visitor waits in
+	Plain    string // the address of the page for whoever runs no scripts
 	Settings string // JSON for the scripts
 }
 
@@ -62,35 +52,43 @@ type shell struct {
 // meta element "sluice".
 type settings struct {
 	Languages map[string]string `json:"languages"` // names of the languages, by code
+	Name      string            `json:"name"`      // of the shop; may be empty
 	Shop      string            `json:"shop"`
 	Currency  string            `json:"currency"`
 }
 
-// New prepares all files.
+// New prepares all files. What the options get wrong is returned as [Mistakes], all
+// of it.
 func New(o Options) (*Pages, error) {
+	var wrong Mistakes
+	o.check(&wrong)
 	if o.Shop == "" {
 		o.Shop = "/"
 	}
 	if o.Currency == "" {
 		o.Currency = "EUR"
 	}
-	p := &Pages{options: o, files: make(map[string]File), languages: make(map[string]string), shells: make(map[string]*template.Template)}
+	p := &Pages{options: o, files: make(map[string]File), languages: make(map[string]string), templates: make(map[string]*template.Template)}
 	if err := p.readAssets(); err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	if err := p.readTexts(); err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
-	p.version = p.hash()
-	return p, nil
-}
-
-var kinds = map[string]string{
-	".html": "text/html; charset=utf-8",
-	".css":  "text/css; charset=utf-8",
-	".js":   "text/javascript; charset=utf-8",
-	".json": "application/json",
-	".svg":  "image/svg+xml",
+	brand, err := o.brand(p.files["base.css"].Body, &wrong)
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	p.files["brand.css"] = newFile(brand, kinds[".css"])
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	data, err := json.Marshal(settings{Languages: p.languages, Name: o.Name, Shop: o.Shop, Currency: o.Currency})
+	if err != nil {
+		return nil, fmt.Errorf("pages: %w", err)
+	}
+	p.settings = string(data)
+	return p, p.seal()
 }
 
 func (p *Pages) readAssets() error {
@@ -104,7 +102,7 @@ func (p *Pages) readAssets() error {
 		}
 		name = strings.TrimPrefix(name, "assets/")
 		if path.Ext(name) == ".html" {
-			p.shells[strings.TrimSuffix(name, ".html")], err = template.New(name).Parse(string(body))
+			p.templates[strings.TrimSuffix(name, ".html")], err = template.New(name).Parse(string(body))
 			return err
 		}
 		p.files[name] = newFile(body, kinds[path.Ext(name)])
@@ -112,110 +110,102 @@ func (p *Pages) readAssets() error {
 	})
 }
 
-// language is a file of texts: by section, then by key.
-type language struct {
-	Name  string            `json:"name"` // in the language itself
-	Dir   string            `json:"dir"`  // ltr or rtl
-	Page  map[string]string `json:"page"` // what every page says
-	Time  map[string]string `json:"time"`
-	Wait  map[string]string `json:"wait"`
-	Shop  map[string]string `json:"shop"`
-	Admin map[string]string `json:"admin"`
-}
-
-// readTexts makes the file texts/PAGE.LANGUAGE.json of every page and language: the
-// page's texts, those of every page and of times, in English where the language has none.
-func (p *Pages) readTexts() error {
-	read := make(map[string]language)
-	found, err := fs.Glob(embedded, "texts/*.json")
-	if err != nil {
-		return err
-	}
-	for _, name := range found {
-		body, err := embedded.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		var l language
-		if err := json.Unmarshal(body, &l); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		read[strings.TrimSuffix(path.Base(name), ".json")] = l
-	}
-	english := read[fallback]
-	for code, l := range read {
-		p.languages[code] = l.Name
-		for page, sections := range map[string][2]map[string]string{
-			"wait": {english.Wait, l.Wait}, "shop": {english.Shop, l.Shop}, "admin": {english.Admin, l.Admin},
-		} {
-			texts := map[string]string{"lang": code, "dir": l.Dir}
-			if len(sections[1]) == 0 { // it is not in this language at all
-				texts["lang"], texts["dir"] = fallback, english.Dir
-			}
-			add(texts, "page", english.Page, l.Page)
-			add(texts, "time", english.Time, l.Time)
-			add(texts, page, sections[0], sections[1])
-			body, err := json.Marshal(texts)
-			if err != nil {
-				return err
-			}
-			p.files["texts/"+page+"."+code+".json"] = newFile(body, kinds[".json"])
-		}
-	}
-	return nil
-}
-
-func add(texts map[string]string, section string, sources ...map[string]string) {
-	for _, source := range sources {
-		for key, text := range source {
-			texts[section+"."+key] = text
-		}
-	}
-}
-
-// hash names the version of all that has been read.
-func (p *Pages) hash() string {
+// seal names the version of all that there is: files, and the shells as they are
+// without a version of their own.
+func (p *Pages) seal() error {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
 		fmt.Fprintf(sum, "%s %s\n", name, p.files[name].ETag)
 	}
-	return "v-" + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:9])
+	for _, name := range []string{"wait", "shop", "admin"} {
+		body, err := p.fill(name, defaultLine)
+		if err != nil {
+			return err
+		}
+		_, _ = sum.Write(body) // never fails
+	}
+	p.version = versionMark + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:9])
+	return nil
 }
+
+// versionMark begins the name of a version, so that a path tells whether it has one.
+const versionMark = "v-"
 
 // Shell is the page of a name (wait, shop, admin), for a line that is there.
 func (p *Pages) Shell(name, line string) (File, error) {
-	data, err := json.Marshal(settings{Languages: p.languages, Shop: p.options.Shop, Currency: p.options.Currency})
+	key := name + " " + line
+	if made, ok := p.shells.Load(key); ok {
+		return made.(File), nil
+	}
+	body, err := p.fill(name, line)
 	if err != nil {
-		return File{}, fmt.Errorf("pages: %w", err)
+		return File{}, err
 	}
-	var body bytes.Buffer
-	if err := p.shells[name].Execute(&body, shell{
-		Assets: "/assets/" + p.version, Name: p.options.Name, Line: line, Settings: string(data),
-	}); err != nil {
-		return File{}, fmt.Errorf("pages: filling %s: %w", name, err)
-	}
-	return newFile(body.Bytes(), kinds[".html"]), nil
+	made, _ := p.shells.LoadOrStore(key, newFile(body, kinds[".html"]))
+	return made.(File), nil
 }
 
-// Asset is the file at a path below /assets/. One that names its version never changes
-// (fixed); one without, or with the version of another release, may.
-func (p *Pages) Asset(name string) (f File, fixed, ok bool) {
-	if version, rest, cut := strings.Cut(name, "/"); cut && strings.HasPrefix(version, "v-") {
-		name, fixed = rest, version == p.version
+func (p *Pages) fill(name, line string) ([]byte, error) {
+	var body bytes.Buffer
+	if err := p.templates[name].Execute(&body, p.shell(line)); err != nil {
+		return nil, fmt.Errorf("pages: filling %s: %w", name, err)
+	}
+	return body.Bytes(), nil
+}
+
+func (p *Pages) shell(line string) shell {
+	assets := "/assets/" + p.version
+	title := p.options.Name
+	if title == "" {
+		title = "Waiting room"
+	}
+	return shell{
+		Assets: assets, Name: p.options.Name, Title: title, Logo: p.options.logo(assets), Branded: len(p.files["brand.css"].Body) > 0,
+		Line: line, Plain: PlainAddress(line, ""), Settings: p.settings,
+	}
+}
+
+// PlainAddress is the path of the page without scripts, for a line, and in a language
+// where one was asked for.
+func PlainAddress(line, language string) string {
+	query := url.Values{}
+	if line != defaultLine {
+		query.Set("line", line)
+	}
+	if language != "" {
+		query.Set("lang", language)
+	}
+	if len(query) == 0 {
+		return "/wait/plain"
+	}
+	return "/wait/plain?" + query.Encode()
+}
+
+// FormTarget is the origin that the page without scripts sends a visitor's token to,
+// where that is not this server's own; else it is empty.
+func (p *Pages) FormTarget() string { return p.options.origin() }
+
+// How an asset's path names it.
+type Naming int
+
+const (
+	// Unversioned paths are of whatever is there today.
+	Unversioned Naming = iota
+	// Fixed paths name this version, and never change.
+	Fixed
+	// Foreign paths name the version of another release: while instances are replaced
+	// each is asked for what the other's shells name, and answers with what it has.
+	Foreign
+)
+
+// Asset is the file at a path below /assets/.
+func (p *Pages) Asset(name string) (f File, naming Naming, ok bool) {
+	if version, rest, cut := strings.Cut(name, "/"); cut && strings.HasPrefix(version, versionMark) {
+		name, naming = rest, Foreign
+		if version == p.version {
+			naming = Fixed
+		}
 	}
 	f, ok = p.files[name]
-	return f, fixed, ok
-}
-
-func newFile(body []byte, kind string) File {
-	sum := sha256.Sum256(body)
-	f := File{Body: body, Type: kind, ETag: `"` + base64.RawURLEncoding.EncodeToString(sum[:9]) + `"`}
-	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a known level
-	_, _ = w.Write(body)                                       // into memory
-	_ = w.Close()
-	if packed.Len() < len(body) {
-		f.Gzip = packed.Bytes()
-	}
-	return f
+	return f, naming, ok
 }

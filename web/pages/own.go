@@ -1,0 +1,3 @@
+package pages
+
+const ownFolder = "own/"
