@@ -46,10 +46,19 @@ type OrdersReport struct {
 	// Coupons is the way in which the process gives coupons out, which must be the same
 	// in all.
 	Coupons string `json:"coupons,omitempty"`
+	// Database is [DatabaseUp] or [DatabaseDown]; empty in the report of a version that
+	// does not say.
+	Database string `json:"database,omitempty"`
 	// Work is how long orders took lately, Wait how long they waited for a worker.
 	Work Percentiles `json:"work"`
 	Wait Percentiles `json:"wait"`
 }
+
+// What a process can say of its database.
+const (
+	DatabaseUp   = "up"
+	DatabaseDown = "down"
+)
 
 // Percentiles are of durations, in ns.
 type Percentiles struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/admission"
+	"sluice/journal"
+	"sluice/journal/filejournal"
 	"sluice/orders"
 	"sluice/orders/sqlstore"
 	"sluice/queue"
@@ -80,9 +83,14 @@ func (s *shop) serve(t testing.TB, service *orders.Service, log *slog.Logger) {
 	if s.tokens, err = admission.NewTokens([][]byte{[]byte("a secret for tests, of 32 bytes.")}); err != nil {
 		t.Fatal(err)
 	}
+	kept, err := filejournal.Open(filepath.Join(t.TempDir(), "journal.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kept.Close() })
 	server, err := web.New(web.Config{
 		Role: web.RoleOrders, Lines: web.NewLines(web.Line{Line: line, Watch: watch}), Tokens: s.tokens, Orders: service,
-		FollowupTTL: time.Hour, AccessLogEvery: 100, Log: log,
+		FollowupTTL: time.Hour, Journal: journal.NewBook(kept, log), AccessLogEvery: 100, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -68,8 +68,9 @@ const (
 type Admin struct {
 	// Listen is the address of the operator page and API, metrics and health.
 	Listen string
-	// Token is what operators present as Bearer, at least 16 bytes; required when
-	// Listen is not a loopback address.
+	// Token is what operators present as Bearer, at least 16 bytes each: one, or several
+	// separated by commas as NAME=TOKEN ([ParseOperators]); required when Listen is not a
+	// loopback address.
 	Token Secret
 	// Hosts are the Host headers believed besides the listen address.
 	Hosts []string

@@ -45,20 +45,6 @@ func address(s string) error {
 	return nil
 }
 
-// minToken is as long as 128 random bits: whoever reaches the operator's
-// listener may try as many tokens as they like.
-const minToken = 16 // bytes
-
-func operatorToken(s string) error {
-	if err := headerToken(s); err != nil {
-		return err
-	}
-	if len(s) < minToken {
-		return fmt.Errorf("has %d bytes, and must have at least %d (make one with: openssl rand -hex 16)", len(s), minToken)
-	}
-	return nil
-}
-
 // headerToken is for a secret that has to travel in an HTTP header.
 func headerToken(s string) error {
 	for _, r := range s {

@@ -3,6 +3,7 @@ package orders
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -16,6 +17,10 @@ import (
 // read itself.
 const catalogEvery = 500 * time.Millisecond
 
+// catalogStale is the age of the last reading from which the database counts as one
+// that does not answer.
+const catalogStale = 3 * time.Second
+
 // catalogAgain is how old it is before anybody's request has it read once more:
 // whoever makes numbers up must not have the database read for each.
 const catalogAgain = 100 * time.Millisecond
@@ -28,6 +33,7 @@ type catalog struct {
 	log     *slog.Logger
 	reading sync.Mutex // one reader at a time, so that an older reading never replaces a newer
 	latest  atomic.Pointer[reading]
+	failed  atomic.Bool // the last reading that ended did
 
 	renewing singleflight.Group
 }
@@ -75,15 +81,25 @@ func (c *catalog) refresh(ctx context.Context) error {
 	defer cancel()
 	begun := time.Now()
 	products, err := c.store.Products(ctx)
-	if err != nil {
-		return err
+	var coupons []Coupon
+	if err == nil {
+		coupons, err = c.store.Coupons(ctx)
 	}
-	coupons, err := c.store.Coupons(ctx)
+	if !errors.Is(ctx.Err(), context.Canceled) { // else it was the caller who gave up
+		c.failed.Store(err != nil)
+	}
 	if err != nil {
 		return err
 	}
 	c.latest.Store(&reading{begun, products, coupons})
 	return nil
+}
+
+// up reports whether the database answers: by the last reading, and there has been one
+// lately, for a database may also not answer at all.
+func (c *catalog) up() bool {
+	r := c.latest.Load()
+	return r != nil && !c.failed.Load() && time.Since(r.begun) < catalogStale
 }
 
 // renew returns once the catalogue is of now or later, for somebody who misses something

@@ -358,6 +358,10 @@ type Snapshot struct {
 	// Lag is how long visitors take from their admission until they come to
 	// order: a moving mean with a weight of 1/32 per arrival; 0 before the first.
 	Lag time.Duration
+	// Head is the highest place that was let in from the line in this epoch, Last the
+	// last place that was given; 0 before the first. Places of a draw are below all
+	// others.
+	Head, Last int64
 	// At is the store's time of the reading.
 	At time.Time
 }

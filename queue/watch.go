@@ -29,13 +29,16 @@ type Watch struct {
 	// view is never replaced by an older one, and the fields below have one user.
 	reading chan struct{}
 	meter   meter
+	told    forecasts
 	outage  Outage
 }
 
-// View is a line at one moment and how it has been moving.
+// View is a line at one moment, how it has been moving, and how true the estimates
+// made of that came.
 type View struct {
 	Snapshot
 	Movement Movement
+	Accuracy Accuracy
 }
 
 // NewWatch makes a watch that reads the line at the given interval once it runs.
@@ -89,7 +92,9 @@ func (w *Watch) Refresh(ctx context.Context) error {
 	}
 	w.clock.observe(sent, received, s.At)
 	w.noteLoss(s)
-	w.view.Store(&View{Snapshot: s, Movement: w.meter.observe(s)})
+	view := View{Snapshot: s, Movement: w.meter.observe(s)}
+	view.Accuracy = w.told.observe(view)
+	w.view.Store(&view)
 	w.read.Store(&received)
 	w.note(nil)
 	return nil

@@ -22,6 +22,7 @@ func (s *Server) routeAdminLines(r *router) {
 	r.get("/admin/api/lines/:line", s.operator(s.readLine))
 	r.put("/admin/api/lines/:line", s.change(s.putLine))
 	r.patch("/admin/api/lines/:line", s.change(s.patchLine))
+	r.get("/admin/api/lines/:line/history", s.operator(s.lineHistory))
 	r.get("/admin/api/lines/:line/audit", s.operator(s.auditLine))
 	r.post("/admin/api/lines/:line/restart", s.change(s.restartLine))
 	r.delete("/admin/api/lines/:line/visitors/:id", s.change(s.removeVisitor))
@@ -86,9 +87,12 @@ func (s *Server) changeLine(c *fiber.Ctx, l *line, req patchRequest) error {
 		return err
 	}
 	if patch != (queue.Patch{}) {
-		if _, err := l.line.Configure(ctx, patch); err != nil {
+		before, _ := l.watch.View()
+		after, err := l.line.Configure(ctx, patch)
+		if err != nil {
 			return queueError("changing a line", err)
 		}
+		s.noteSettings(c, l.id, req, before.Settings, after)
 		if err := s.settled(ctx, l); err != nil {
 			return err
 		}
@@ -128,9 +132,13 @@ func (s *Server) putLine(c *fiber.Ctx) error {
 	if err != nil {
 		return fmt.Errorf("web: the line %s was created and is not there", id)
 	}
+	view, _ := l.watch.View()
+	_, changes := req.changes(queue.DefaultOptions().Initial, view.Settings)
 	if created {
+		s.note(c, id, "create_line", "%s", strings.Join(changes, "; "))
 		return s.replyLine(c, fiber.StatusCreated, l)
 	}
+	s.note(c, id, "settings", "%s", strings.Join(changes, "; "))
 	return s.replyLine(c, fiber.StatusOK, l)
 }
 
@@ -146,9 +154,12 @@ func (s *Server) restartLine(c *fiber.Ctx) error {
 	}
 	ctx, cancel := queueContext()
 	defer cancel()
-	if _, err := l.line.Restart(ctx); err != nil {
+	before, _ := l.watch.View()
+	epoch, err := l.line.Restart(ctx)
+	if err != nil {
 		return queueError("restarting a line", err)
 	}
+	s.note(c, l.id, "restart", "epoch: %d → %d, %d were waiting", before.Epoch, epoch, before.Waiting)
 	if err := s.settled(ctx, l); err != nil {
 		return err
 	}
@@ -173,6 +184,7 @@ func (s *Server) removeVisitor(c *fiber.Ctx) error {
 	if !held {
 		return explain(errNotFound, "This visitor holds no place in the line.")
 	}
+	s.note(c, l.id, "remove_visitor", "%s", subject)
 	return noContent(c)
 }
 
@@ -202,9 +214,11 @@ func (s *Server) patchOrders(c *fiber.Ctx) error {
 	if ms := req.TestDelayMS.or(0); ms != nil {
 		// Bounded first, so that it cannot overflow; the service allows less.
 		delay := time.Duration(min(max(*ms, -1), time.Hour.Milliseconds())) * time.Millisecond
+		before, _ := s.cfg.Orders.TestDelay()
 		if err := s.cfg.Orders.SetTestDelay(delay); err != nil {
 			return fmt.Errorf("web: setting the test delay: %w", err)
 		}
+		s.note(c, "", "test_delay", "test_delay_ms: %d → %d, of this process", before.Milliseconds(), delay.Milliseconds())
 	}
 	delay, _ := s.cfg.Orders.TestDelay()
 	return reply(c, fiber.StatusOK, struct {

@@ -98,6 +98,9 @@ var guarded = []struct{ method, path, body string }{
 	{"GET", "/admin/api/orders/summary", ""},
 	{"GET", "/metrics", ""},
 	{"GET", "/admin/api/lines/default/audit", ""},
+	{"GET", "/admin/api/lines/default/history", ""},
+	{"GET", "/admin/api/journal", ""},
+	{"GET", "/admin/api/me", ""},
 	{"PATCH", "/admin/api/lines/default", `{"paused":true}`},
 	{"PUT", "/admin/api/lines/default", `{}`},
 	{"POST", "/admin/api/lines/default/restart", `{}`},
@@ -139,7 +142,7 @@ func TestOperatorGuards(t *testing.T) {
 
 func TestOperatorToken(t *testing.T) {
 	const secret = "an operator's token"
-	with := setup{orders: withOrders(), config: func(c *Config) { c.AdminToken = secret }}
+	with := setup{orders: withOrders(), config: func(c *Config) { c.Operators = []Operator{{"operator", secret}} }}
 	inBubble(t, with, func(t *testing.T, f *fixture) {
 		for _, r := range guarded {
 			// Judged before what was sent: no content type, no body.

@@ -82,6 +82,8 @@ type processJSON struct {
 	Process string `json:"process"`
 	At      string `json:"at"`
 	Queue   bool   `json:"queue"`
+	// Database is null where the process takes no orders, or does not say.
+	Database *string `json:"database"`
 	*orderProcessJSON
 }
 
@@ -111,6 +113,7 @@ type poolJSON struct {
 	WorkMS      latencyJSON `json:"work_ms"`
 	WaitMS      latencyJSON `json:"wait_ms"`
 	TestDelayMS int64       `json:"test_delay_ms"`
+	Database    string      `json:"database"`
 }
 
 type latencyJSON struct {
@@ -179,6 +182,9 @@ func capacityFigures(o admission.Overview) capacityJSON {
 	}
 	for i, r := range o.Reports {
 		out.Processes[i] = processJSON{Process: r.Process, At: r.At.UTC().Format(wireTime), Queue: r.Queue, orderProcessJSON: orderProcess(r.Orders)}
+		if r.Orders != nil {
+			out.Processes[i].Database = optional(r.Orders.Database)
+		}
 	}
 	return out
 }
@@ -208,7 +214,15 @@ func (s *Server) poolFigures() *poolJSON {
 		Completed: stats.Completed, Refused: stats.Refused,
 		WorkMS: of(stats.Work), WaitMS: of(stats.Wait),
 		TestDelayMS: delay.Milliseconds(),
+		Database:    databaseState(s.cfg.Orders.DatabaseUp()),
 	}
+}
+
+func databaseState(up bool) string {
+	if up {
+		return admission.DatabaseUp
+	}
+	return admission.DatabaseDown
 }
 
 func latency(p50, p95, p99 time.Duration) latencyJSON {

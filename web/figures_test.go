@@ -20,7 +20,7 @@ func known() admission.Overview {
 		Reports: []admission.Report{
 			{Process: "a:1:x", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Queue: true, Orders: &admission.OrdersReport{
 				Capacity: 120.5, Reason: admission.ReasonMeasured, WaitTarget: 500 * time.Millisecond, Throughput: 118, Utilisation: .987,
-				Workers: 10, Busy: 9, Backlog: 4, BacklogLimit: 50, Returning: 7, Completed: 1000, Refused: 3,
+				Workers: 10, Busy: 9, Backlog: 4, BacklogLimit: 50, Returning: 7, Completed: 1000, Refused: 3, Database: admission.DatabaseUp,
 				Work: admission.Percentiles{P50: time.Millisecond, P95: 2 * time.Millisecond, P99: 3 * time.Millisecond},
 				Wait: admission.Percentiles{P50: 4 * time.Millisecond, P95: 5 * time.Millisecond, P99: 6 * time.Millisecond},
 			}},

@@ -24,6 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/admission"
+	"sluice/journal"
+	"sluice/journal/filejournal"
 	"sluice/orders"
 	"sluice/orders/sqlstore"
 	"sluice/queue"
@@ -126,6 +128,7 @@ func newFixture(t testing.TB, s setup) *fixture {
 		Role:    RoleAll,
 		Lines:   NewLines(Line{Line: served, Watch: f.watch, Standby: standby, Attendance: queue.NewAttendance(served, f.told, log)}, Line{Line: side, Watch: sideWatch}),
 		Create:  f.create(options),
+		Journal: journal.NewBook(must(filejournal.Open(filepath.Join(t.TempDir(), "journal.jsonl")))(t), log),
 		Tickets: f.tickets, Tokens: f.tokens, FollowupTTL: time.Minute, AdminListen: adminHost, AccessLogEvery: 1, Log: log,
 	}
 	if s.orders != nil {
@@ -147,6 +150,9 @@ func newFixture(t testing.TB, s setup) *fixture {
 		s.config(&cfg)
 	}
 	f.server = must(newServer(cfg, cmp.Or(s.limits, defaultTimeouts())))(t)
+	if cfg.Start == nil {
+		running.Go(func() error { return f.server.Run(ctx) })
+	}
 	if err := f.watch.Refresh(ctx); err != nil && s.line == nil {
 		t.Fatal(err)
 	}

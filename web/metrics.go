@@ -25,6 +25,16 @@ type metrics struct {
 	registry *prometheus.Registry
 	times    *prometheus.HistogramVec
 	routes   []*routeMetrics
+
+	public, admin *problemCounts
+}
+
+// problems are those answered on a listener.
+func (m *metrics) problems(listener string) *problemCounts {
+	if listener == "admin" {
+		return m.admin
+	}
+	return m.public
 }
 
 // routeMetrics counts the answers of one route.
@@ -49,10 +59,12 @@ func newMetrics(s *Server) *metrics {
 			Help:    "Time to answer a request, by route.",
 			Buckets: buckets,
 		}, []string{"listener", "route"}),
+		public: newProblemCounts(), admin: newProblemCounts(),
 	}
 	m.registry.MustRegister(
 		m.times,
 		requestCollector{m},
+		problemCollector{m},
 		lineCollector{s},
 		// With the live heap: what is held, whatever garbage lies about.
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsGC)),

@@ -68,7 +68,7 @@ func (s *Server) answer(c *fiber.Ctx, route *routeMetrics, h fiber.Handler) erro
 	c.Set(headerRequestID, requestID(c.Get(headerRequestID)))
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	if err := protect(h, c); err != nil {
-		s.fail(c, err)
+		s.fail(c, route, err)
 	}
 	if s.draining.Load() { // also when it began while the handler waited
 		c.Context().SetConnectionClose()

@@ -54,7 +54,11 @@ func refusesReads(headers string) bool {
 func TestAttacksOnTheOperator(t *testing.T) {
 	t.Parallel()
 	for name, token := range map[string]string{"no token": "", "a token": "the operator's token"} {
-		f := newFixture(t, setup{orders: withOrders(), config: func(c *Config) { c.AdminToken = token }})
+		f := newFixture(t, setup{orders: withOrders(), config: func(c *Config) {
+			if token != "" {
+				c.Operators = []Operator{{"alice", "another operator's token"}, {"bob", token}}
+			}
+		}})
 		s := f.serve(Drain{Timeout: 20 * time.Second})
 		_, port, _ := strings.Cut(s.admin, ":")
 		fill := strings.NewReplacer("{host}", s.admin, "{port}", port, "\n", "\r\n").Replace

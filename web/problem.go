@@ -18,6 +18,7 @@ import (
 
 	"sluice/admission"
 	"sluice/identity"
+	"sluice/journal"
 	"sluice/orders"
 	"sluice/queue"
 )
@@ -107,6 +108,7 @@ var problems = []problem{
 	{err: orders.ErrOverloaded, status: 503, code: "overloaded", detail: "Too much to do at once; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: orders.ErrStopping, status: 503, code: "shutting_down", detail: "This server is stopping; nothing was done and the token is still good.", retry: time.Second, routine: true},
 	{err: admission.ErrBlocked, status: 503, code: "queue_unavailable", detail: "Nobody is let in right now. Tickets stay good.", retry: leastBlocked, routine: true},
+	{err: journal.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The journal does not answer right now.", retry: 2 * time.Second},
 	{err: queue.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "The line does not answer right now. Tickets stay good.", retry: 2 * time.Second},
 	{err: identity.ErrUnavailable, status: 503, code: "queue_unavailable", detail: "Who is asking cannot be told right now. Tickets stay good.", retry: 2 * time.Second},
 	{err: errAwaitsLine, status: 503, code: "queue_unavailable", detail: "This server is starting and does not reach its stores yet. Tickets stay good.", retry: 2 * time.Second, routine: true},
@@ -206,8 +208,9 @@ func spread(d time.Duration) time.Duration {
 // fail answers with the problem that err means. What is broken is logged with
 // its cause: an error nobody foresaw, whose client gets the request id to ask
 // with, and a store that does not answer.
-func (s *Server) fail(c *fiber.Ctx, err error) {
+func (s *Server) fail(c *fiber.Ctx, route *routeMetrics, err error) {
 	p, known := problemOf(err)
+	s.metrics.problems(route.app).count(p.code)
 	switch {
 	case !known:
 		s.logCause(c, slog.LevelError, "internal error", err)

@@ -21,6 +21,7 @@ func (s *Server) routeAdmin(r *router) {
 	r.get("/healthz", s.healthz)
 	r.get("/readyz", s.readyz)
 	r.get("/metrics", s.scrape(s.metrics.handler()))
+	s.routeAdminJournal(r.needing(errAwaitsLine))
 	if s.cfg.Role != RoleOrders {
 		s.routeAdminPages(r)
 		s.routeAdminLines(r.needing(errAwaitsLine))

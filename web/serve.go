@@ -57,6 +57,15 @@ func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain)
 	return errors.Join(append(errs, group.Wait())...)
 }
 
+// Run keeps what the operator's page shows of the past until ctx ends; then it returns
+// nil. The process must have its stores before.
+func (s *Server) Run(ctx context.Context) error {
+	if s.cfg.Role == RoleOrders { // has no such page
+		return nil
+	}
+	return s.history.Run(ctx)
+}
+
 func (s *Server) serveOn(app *fiber.App, name string, ln net.Listener) error {
 	err := app.Server().Serve(ln)
 	if err == nil && !s.draining.Load() { // fasthttp takes any closed listener for a wish to stop

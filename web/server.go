@@ -17,8 +17,10 @@ import (
 
 	"sluice/admission"
 	"sluice/identity"
+	"sluice/journal"
 	"sluice/orders"
 	"sluice/queue"
+	"sluice/web/history"
 	"sluice/web/pages"
 )
 
@@ -162,11 +164,14 @@ type Config struct {
 	// AdminListen is the operator listener's configured address: a Host header
 	// that names it is trusted.
 	AdminListen string
-	// AdminToken, when set, is asked for on the operator listener.
-	AdminToken string
+	// Operators are those whose tokens are asked for on the operator listener; without
+	// any, none is. Names and tokens differ.
+	Operators []Operator
 	// AdminHosts are further Host values under which operators reach it, as
 	// "name" (any port) or "name:port".
 	AdminHosts []string
+	// Journal is where the changes of operators are noted.
+	Journal *journal.Book
 	// Pages is what a shop changes of the pages.
 	Pages pages.Options
 	// AccessLogEvery logs one request in n, and every answer of 500; 0 logs no
@@ -210,6 +215,9 @@ func (c Config) Validate() error {
 	default:
 		wrong("identity must be %q, %q or %q, not %q", IdentityAnonymous, IdentityHeader, IdentityJWT, c.Identity)
 	}
+	if c.Journal == nil {
+		wrong("the journal is missing")
+	}
 	if c.FollowupTTL < 0 || c.AccessLogEvery < 0 {
 		wrong("follow-up time and access log sampling must not be negative")
 	}
@@ -231,7 +239,8 @@ type Server struct {
 	pages         *pages.Pages
 	limits        limits
 	hosts         *allowedHosts
-	adminToken    []byte // SHA-256 of it; empty when none is set
+	operators     []knownOperator // empty where no token is asked for
+	history       *history.Recorder
 	causes        causes
 	requests      atomic.Uint64
 	draining      atomic.Bool
@@ -272,8 +281,9 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 		s.limits = newLimits(cfg.Limits)
 	}
 	s.hosts = newAllowedHosts(cfg.AdminListen, cfg.AdminHosts)
-	s.adminToken = hashToken(cfg.AdminToken)
+	s.operators = knownOperators(cfg.Operators)
 	s.metrics = newMetrics(s)
+	s.history = s.newHistory()
 	shown, err := pages.New(cfg.Pages)
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"sluice/admission"
 	"sluice/configs"
+	"sluice/journal"
 	"sluice/orders"
 	"sluice/queue"
 	"sluice/queue/redisqueue"
@@ -90,7 +91,7 @@ func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, 
 	}
 	// The lines before the controller: its first round needs them.
 	a.lineLoops = append(a.lineLoops, lines.Run, controller.Run)
-	return a, a.openServer(secrets, lines, controller, service)
+	return a, a.openServer(secrets, store, lines, controller, service)
 }
 
 // openLines makes the lines ready for their first visitor.
@@ -165,7 +166,7 @@ func (a *app) reportCompletions(service *orders.Service, lines *lineSet) {
 	a.lineLoops = append(a.lineLoops, completions.Run)
 }
 
-func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission.Controller, service *orders.Service) error {
+func (a *app) openServer(secrets [][]byte, store *lineStore, lines *lineSet, controller *admission.Controller, service *orders.Service) error {
 	tickets, err := queue.NewTickets(secrets, a.cfg.Line.TicketTTL)
 	if err != nil {
 		return err
@@ -189,6 +190,11 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 	if logins != nil {
 		a.lineLoops = append(a.lineLoops, logins.Run)
 	}
+	operators, err := operatorsOf(a.cfg)
+	if err != nil {
+		return err
+	}
+	book := journal.NewBook(store.journal, a.log)
 	a.started = web.NewStart(names(a.needs)...)
 	cfg := web.Config{
 		Role:           a.cfg.Role,
@@ -207,16 +213,33 @@ func (a *app) openServer(secrets [][]byte, lines *lineSet, controller *admission
 		Origins:        a.cfg.CORS.Origins,
 		Pages:          pageOptions(a.cfg.Pages),
 		AdminListen:    a.cfg.Admin.Listen,
-		AdminToken:     string(a.cfg.Admin.Token),
+		Operators:      operators,
 		AdminHosts:     a.cfg.Admin.Hosts,
+		Journal:        book,
 		AccessLogEvery: a.cfg.Log.AccessEvery,
 		Log:            a.log,
 	}
 	if a.cfg.Role != configs.RoleOrders {
 		cfg.Overview = controller.Overview
 	}
-	a.server, err = web.New(cfg)
-	return err
+	if a.server, err = web.New(cfg); err != nil {
+		return err
+	}
+	a.lineLoops = append(a.lineLoops, book.Run, a.server.Run)
+	return nil
+}
+
+// operatorsOf are those who may use the operator's listener.
+func operatorsOf(cfg configs.Config) ([]web.Operator, error) {
+	named, err := configs.ParseOperators(cfg.Admin.Token)
+	if err != nil {
+		return nil, fmt.Errorf("admin.token: %w", err)
+	}
+	operators := make([]web.Operator, len(named))
+	for i, o := range named {
+		operators[i] = web.Operator{Name: o.Name, Token: string(o.Token)}
+	}
+	return operators, nil
 }
 
 // networks are those of a configuration that has been checked.

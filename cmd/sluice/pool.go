@@ -16,6 +16,10 @@ func orderPool(service *orders.Service, first float64, waitTarget time.Duration,
 		Describe: func(r *admission.OrdersReport) {
 			describe(r, service.PoolStats())
 			r.Coupons = coupons
+			r.Database = admission.DatabaseDown
+			if service.DatabaseUp() {
+				r.Database = admission.DatabaseUp
+			}
 		},
 		Law: admission.LawSettings{First: first, WaitTarget: waitTarget},
 	}

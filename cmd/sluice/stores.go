@@ -17,6 +17,9 @@ import (
 	"sluice/admission"
 	"sluice/admission/redisregister"
 	"sluice/configs"
+	"sluice/journal"
+	"sluice/journal/filejournal"
+	"sluice/journal/redisjournal"
 	"sluice/queue"
 	"sluice/queue/memqueue"
 	"sluice/queue/redisqueue"
@@ -30,6 +33,7 @@ type lineStore struct {
 	directory queue.Directory
 	newLine   func(id string, opts queue.Options) (queue.Line, error)
 	register  admission.Register
+	journal   journal.Journal
 	redis     redis.UniversalClient       // nil for lines in the process
 	need      string                      // what a start waits for
 	check     func(context.Context) error // whether the store may hold a line
@@ -57,6 +61,12 @@ func (a *app) openLineStore() (*lineStore, error) {
 			need:     web.NeedLine, check: func(context.Context) error { return nil },
 		}
 		s.directory = folder{s}
+		kept, err := filejournal.Open(filepath.Join(a.cfg.Data, "journal.jsonl"))
+		if err != nil {
+			return nil, err
+		}
+		a.onClose("journal", kept.Close)
+		s.journal = kept
 		return s, nil
 	}
 	// Each failure comes back as an error and is logged in our own way, once; the client
@@ -80,6 +90,7 @@ func (a *app) openLineStore() (*lineStore, error) {
 		directory: redisqueue.NewDirectory(client),
 		newLine:   func(id string, opts queue.Options) (queue.Line, error) { return redisqueue.New(client, id, opts) },
 		register:  redisregister.New(client, redisregister.Key),
+		journal:   redisjournal.New(client, redisjournal.Key),
 		redis:     client,
 		need:      web.NeedRedis,
 		check:     func(ctx context.Context) error { return redisqueue.Check(ctx, client) },

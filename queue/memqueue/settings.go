@@ -20,6 +20,7 @@ func (l *Line) Snapshot(context.Context) (queue.Snapshot, error) {
 		Left: l.counts.left, GivenUp: l.counts.givenUp, Bypassed: l.counts.bypassed,
 		Dropped: l.counts.dropped, Rate: l.batch.rate, LimitedBy: l.batch.by,
 		Cohorts: slices.Clone(l.cohorts), Lag: l.lag,
+		Head: l.head, Last: l.floor,
 		At: time.UnixMicro(l.now()),
 	}
 	if l.holdUntil != 0 {

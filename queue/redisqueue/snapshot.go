@@ -58,6 +58,7 @@ func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) 
 		Expired: integer(m["expired"]), Left: integer(m["left"]), GivenUp: integer(m["given_up"]), Bypassed: integer(m["bypassed"]),
 		Dropped: decimal(m["dropped"]), Rate: decimal(m["rate"]), LimitedBy: queue.LimitedBy(m["limited_by"]),
 		Cohorts: cohortsOf(r.fields(5)), Lag: time.Duration(decimal(m["lag_ms"]) * float64(time.Millisecond)),
+		Head: integer(m["head"]), Last: integer(m["floor"]),
 		At: time.UnixMicro(r.int(0)),
 	}
 	l.clock.Store(&reading{store: s.At, local: time.Now()})
