@@ -14,6 +14,10 @@ var demoProducts = []orders.Product{
 	{Name: "Runner One, first edition", Brand: "Northpace", Price: 17900, Stock: 500, ImageURL: "/assets/products/sneaker.svg"},
 	{Name: "Sixty-key keyboard", Brand: "Clackworks", Price: 12900, Stock: 1000, ImageURL: "/assets/products/keyboard.svg"},
 	{Name: "Enamel mug", Brand: "Campfire", Price: 1900, Stock: 5000, ImageURL: "/assets/products/mug.svg"},
+	{Name: "Low Tide, vinyl LP", Brand: "Saltwater Records", Price: 2900, Stock: 300, ImageURL: "/assets/products/record.svg"},
+	{Name: "Night train, upper berth", Brand: "Boreal Rail", Price: 8900, Stock: 60, ImageURL: "/assets/products/train.svg"},
+	{Name: "Field camera 35, hand-built", Brand: "Halide & Daughters", Price: 64900, Stock: 12, ImageURL: "/assets/products/camera.svg"},
+	{Name: "Monstera from a cutting", Brand: "Glasshouse Lane", Price: 3400, Stock: 150, ImageURL: "/assets/products/plant.svg"},
 }
 
 var demoCoupon = orders.Coupon{Name: "First hundred", Quantity: 100, Discount: 500}

@@ -1,282 +1,224 @@
-import { call, coupon, enter as takePlace, lineQuery, pictureAddress, receipt, sleep, turn, turnOf, wanted } from './api.js';
-import { clock, money, moment, number, say, t } from './texts.js';
+// The demo shop. What makes it one behind a waiting room is in turn.js; here is what it
+// does with that: a click becomes a request that is made once there is a turn for it.
+import { dressCoupon, dressProduct, showAll } from './cards.js';
+import { byCode, keep, next } from './coupons.js';
+import * as receipt from './receipt.js';
+import { clock, number, say, t } from './texts.js';
+import { fits, getInLine, live, present, takeTurn, turn, wanted } from './turn.js';
 
 const $ = (id) => document.getElementById(id);
-const listEvery = 10_000; // ms between two looks at the stock
-const checkEvery = 2_000; // ms between two looks at a payment that is being checked
-// What a receipt says of an order in each state.
-const headings = {
-  pending: ['shop.thanks', 'shop.toPay'],
-  payment_unknown: ['shop.checking', 'shop.checkingLead'],
-  paid: ['shop.paid', 'shop.paidLead'],
-  declined: ['shop.declined', 'shop.declinedLead'],
-  cancelled: ['shop.cancelled', 'shop.cancelledLead'],
-};
-const unpaid = ['pending', 'declined'];
-let busy = false;
+let busy = false; // a request is on its way
+let shown = { products: [], coupons: [], line: null }; // as last read
 
 say();
-list();
-setInterval(() => document.hidden || list(), listEvery);
+resume();
+look();
 setInterval(showTurn, 1000);
-showTurn();
-if (receipt.get()) {
-  showReceipt();
-  check();
-}
-// Also with a turn that is over: the page may have been left with an order on
-// its way, whose token still finds it.
-else if (turn.get() && wanted.get()) proceed();
+addEventListener('hashchange', () => busy || resume());
+addEventListener('pageshow', (e) => e.persisted && !busy && resume()); // by the Back button
+document.addEventListener('sluice-language', () => {
+  render();
+  if (receipt.there()) receipt.show();
+});
+document.addEventListener('click', ({ target }) => {
+  const button = target.closest('button[data-do]');
+  if (button && !busy) does[button.dataset.do](button);
+});
 
-function make(tag, text, className) {
-  const el = document.createElement(tag);
-  if (text) el.textContent = text;
-  if (className) el.className = className;
-  return el;
-}
+const does = {
+  buy(button) {
+    const id = Number(button.closest('[data-product]').dataset.product);
+    const p = shown.products.find((one) => one.product_id === id);
+    const body = { items: [{ product_id: p.product_id, quantity: 1 }] };
+    const coupon = next(p.line ?? live()?.line ?? 'default');
+    if (coupon) body.coupon_code = coupon.code;
+    start({ path: '/orders', body, line: p.line, name: p.name });
+  },
+  claim(button) {
+    const id = Number(button.closest('[data-coupon]').dataset.coupon);
+    const c = shown.coupons.find((one) => one.coupon_id === id);
+    start({ path: `/coupons/${c.coupon_id}/claim`, coupon: c, line: c.line, name: c.name });
+  },
+  pay: receipt.pay,
+  close() {
+    receipt.close();
+    render();
+  },
+  again: (button) => getInLine(button.dataset.line),
+  forget() {
+    wanted.clear();
+    $('notice').hidden = true;
+  },
+};
 
-function picture(address, width, height) {
-  const el = make('img');
-  el.src = pictureAddress(address);
-  el.alt = '';
-  el.width = width;
-  el.height = height;
-  return el;
-}
-
-async function list() {
-  const [products, coupons, line] = await Promise.all([call('GET', '/products'), call('GET', '/coupons'), call('GET', '/queue/status')]);
-  if (products.status === 200) {
-    $('products').replaceChildren(...products.body.products.map(card));
-    $('empty').hidden = products.body.products.length > 0;
-    $('empty').textContent = t('shop.empty');
-  }
-  if (coupons.status === 200) $('coupons').replaceChildren(...coupons.body.coupons.map(couponCard));
-  $('crowd').hidden = line.status !== 200 || line.body.waiting === 0;
-  $('crowd').textContent = t('shop.crowd', { n: number(line.body.waiting ?? 0) });
-}
-
-function card(p) {
-  const el = make('article', '', 'panel product');
-  const facts = make('div', '', 'facts');
-  facts.append(make('p', p.brand, 'soft small'), make('h2', p.name), make('p', money(p.price), 'price'));
-  const foot = make('div', '', 'foot');
-  const buy = make('button', t('shop.buy'), 'primary');
-  buy.disabled = busy || p.stock === 0;
-  buy.setAttribute('aria-label', `${t('shop.buy')}: ${p.name}`);
-  buy.addEventListener('click', () => start({ product: p.product_id, line: p.line }));
-  foot.append(make('span', p.stock > 0 ? t('shop.stock', { n: number(p.stock) }) : t('shop.soldOut'), 'soft small'), buy);
-  el.append(picture(p.image_url, 320, 200), facts, foot);
-  return el;
-}
-
-function couponCard(c) {
-  const el = make('article', '', 'panel coupon');
-  const facts = make('div');
-  const held = coupon.get()?.id === c.coupon_id && coupon.get();
-  const left = c.remaining > 0 ? t('shop.stock', { n: number(c.remaining) }) : t('shop.couponGone');
-  facts.append(make('h2', c.name), make('p', `${t('shop.couponOff', { amount: money(c.discount) })} · ${left}`, 'soft small'));
-  el.append(facts);
-  if (held) {
-    el.append(make('span', t(held.used ? 'shop.couponUsed' : 'shop.couponHeld'), 'chip'));
-  } else {
-    const claim = make('button', t('shop.claim'));
-    claim.disabled = busy || c.remaining === 0;
-    claim.setAttribute('aria-label', `${t('shop.claim')}: ${c.name}`);
-    claim.addEventListener('click', () => start({ coupon: c.coupon_id, line: c.line }));
-    el.append(claim);
-  }
-  return el;
-}
-
-// start asks for what is wanted with the turn at hand, or gets in line for one.
-async function start(want) {
-  if (busy) return;
-  // Only this page can still have it paid: nothing but its buyer's word ends that.
-  if ([...unpaid, 'payment_unknown'].includes(receipt.get()?.order.state)) return showReceipt(t('shop.first'));
-  receipt.clear();
+// start makes a request with the turn at hand, or gets in line for one.
+function start(want) {
+  if (receipt.open()) return receipt.show(t('shop.first'));
+  receipt.close();
   wanted.set(want);
-  const held = liveTurn();
-  if (held && (!want.line || held.line === want.line)) return proceed();
-  turn.clear();
-  await enter(want.line);
+  if (fits(live(), want.line)) return proceed();
+  if (!live()) turn.clear();
+  tell('leaving', t('shop.leaving'));
+  getInLine(want.line);
 }
 
-function proceed() {
-  return wanted.get().coupon ? claim() : order();
-}
-
-async function enter(line) {
-  setBusy(true);
-  notice(t('shop.entering'));
-  const { body } = await takePlace(lineQuery(line), () => notice(t('shop.entering'), t('shop.working')));
-  setBusy(false);
-  if (body.state === 'admitted') {
-    turn.set(turnOf(body));
+// resume goes on where this tab was: come back with a turn, reloaded with a request on its
+// way (even with a turn that is over: the token repeats its order), or with a receipt.
+function resume() {
+  const arrived = takeTurn();
+  const want = wanted.get();
+  $('notice').hidden = true;
+  if (receipt.there()) {
+    wanted.clear();
+    receipt.show();
+    receipt.look();
+  } else if (want && fits(turn.get(), want.line)) {
     return proceed();
+  } else if (want) {
+    tell('wanted', t('shop.wanted', { name: want.name }), t('shop.wantedLead'), action('again', 'shop.again', want.line), action('forget', 'shop.forget'));
   }
-  if (body.state === 'waiting' || body.state === 'scheduled') return void location.assign(`/wait${lineQuery(line)}`);
-  if (body.code === 'line_closed') return notice(t('shop.lineClosed'));
-  notice(body.code === 'queue_full' ? t('shop.lineFull') : t('shop.failed'), body.detail ?? '', again(line));
+  render();
+  if (arrived) $('said').textContent = $('turnText').textContent;
 }
 
-// settled asks until the answer is a definite one: whatever is asked with a token may
-// be asked again, and is done once.
-async function settled(method, path, token, body) {
-  for (;;) {
-    const answer = await call(method, path, { body, headers: { Authorization: `Bearer ${token}` } });
-    if (![0, 425, 503].includes(answer.status)) return answer;
-    notice(t(answer.status === 0 ? 'shop.offline' : 'shop.busy'));
-    await sleep(answer.retryAfter);
+// proceed makes the request that is wanted.
+async function proceed() {
+  const want = wanted.get();
+  const { token, line } = turn.get();
+  busy = true;
+  const working = want.coupon ? 'shop.claiming' : 'shop.ordering';
+  tell('working', t(working));
+  render();
+  const { status, body } = await present(token, 'POST', want.path, want.body, (none) =>
+    none === 0 ? tell('offline', t('shop.offline')) : tell('busy', t('shop.busy')));
+  busy = false;
+  $('notice').hidden = true;
+  if (status === 200 || status === 201) want.coupon ? claimed(want.coupon, body) : ordered(want.body, body, token);
+  else refused(want, line, status, body);
+  await look();
+}
+
+function ordered({ coupon_code: code }, order, token) {
+  const coupon = code && byCode(code);
+  if (coupon) keep(coupon, { used: true });
+  receipt.make(order, token, coupon);
+  wanted.clear();
+  turn.clear(); // it has bought what it can
+}
+
+function claimed({ coupon_id: id, name, line, discount }, { code }) {
+  keep(id, { code, name, line, discount });
+  wanted.clear();
+  tell('claimed', t('shop.claimed'), t('shop.claimedLead', { code }));
+}
+
+function refused(want, line, status, { code, detail }) {
+  const over = status === 401 || code === 'token_spent';
+  if (over) turn.clear();
+  if (status !== 401) wanted.clear(); // after 401 it is asked for again with the next turn
+  if (status === 401) tell('over', t('shop.turnOver'), t('shop.turnOverLead', { name: want.name }), action('again', 'shop.again', line), action('forget', 'shop.forget'));
+  else if (over) tell('spent', t('shop.turnSpent'), t('shop.turnSpentLead'));
+  else if (code === 'sold_out') tell('sold_out', t(want.coupon ? 'shop.couponGone' : 'shop.gone', { name: want.name }), t('shop.goneLead'));
+  else if (code === 'coupon_spent' || code === 'coupon_invalid') {
+    keep(byCode(want.body.coupon_code), { used: true });
+    tell('coupon', t('shop.couponSpent'), t('shop.couponSpentLead'));
+  } else tell('failed', t('shop.failed'), detail);
+}
+
+// look at what is for sale. These answers are the same for everybody, and a CDN may keep
+// them for a second; who does not look at the page does not ask.
+async function look() {
+  const [products, coupons, line] = await Promise.all(['/products', '/coupons', '/queue/status'].map(read));
+  shown = { products: products?.products ?? shown.products, coupons: coupons?.coupons ?? shown.coupons, line, known: true };
+  render();
+}
+
+async function read(path) {
+  try {
+    const answer = await fetch(path);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
   }
 }
 
-// order places the order that is wanted with the turn at hand.
-async function order() {
-  setBusy(true);
-  notice(t('shop.ordering'));
-  const { token, usableAt, line } = turn.get();
-  const { product } = wanted.get();
-  const body = { items: [{ product_id: product, quantity: 1 }] };
-  const held = coupon.get();
-  if (held && !held.used && (!held.line || held.line === line)) body.coupon_code = held.code;
-  await sleep(Math.max(0, usableAt - Date.now()));
-  const { status, body: answer } = await settled('POST', '/orders', token, body);
-  if (status !== 401) wanted.clear();
-  if (status === 200 || status === 201) {
-    turn.clear();
-    if (body.coupon_code) coupon.set({ ...held, used: true });
-    receipt.set({ order: answer, token });
-    showReceipt();
-  } else if (status === 401 || answer.code === 'token_spent') {
-    turn.clear();
-    notice(t('shop.turnOver'), answer.detail, again(line));
-  } else if (answer.code === 'coupon_spent' || answer.code === 'coupon_invalid') {
-    coupon.set({ ...held, used: true });
-    notice(t('shop.couponSpent'));
-  } else {
-    notice(answer.code === 'sold_out' ? t('shop.soldOutDetail') : t('shop.failed'), answer.code === 'sold_out' ? '' : answer.detail);
-  }
-  setBusy(false);
+function again() {
+  setTimeout(async () => {
+    if (!document.hidden) await look();
+    again();
+  }, 2000 + 1000 * Math.random());
+}
+again();
+document.addEventListener('visibilitychange', () => document.hidden || look());
+
+function render() {
+  const line = live()?.line ?? 'default';
+  showAll($('products'), 'product', shown.products, dressProduct);
+  showAll($('coupons'), 'coupon', shown.coupons, (el, c) => dressCoupon(el, c, line));
+  $('empty').hidden = !shown.known || shown.products.length > 0;
+  $('couponSection').hidden = shown.coupons.length === 0;
+  $('crowd').hidden = !shown.line;
+  if (shown.line) crowd(shown.line);
   showTurn();
+  steps();
 }
 
-// claim takes the coupon that is wanted. The turn is still good after it.
-async function claim() {
-  setBusy(true);
-  notice(t('shop.claiming'));
-  const { token, usableAt, line } = turn.get();
-  const { coupon: id, line: couponLine } = wanted.get();
-  await sleep(Math.max(0, usableAt - Date.now()));
-  const { status, body } = await settled('POST', `/coupons/${id}/claim`, token);
-  if (status !== 401) wanted.clear();
-  if (status === 200 || status === 201) {
-    coupon.set({ id, code: body.code, line: couponLine });
-    notice(t('shop.claimed'), t('shop.claimedLead'));
-  } else if (status === 401) {
+function crowd({ state, waiting, admitted_per_second: rate }) {
+  $('crowd').dataset.state = state;
+  const key = waiting > 0 ? 'shop.crowd' : 'shop.noCrowd';
+  $('crowd').textContent = state === 'open' || waiting > 0 ? t(key, { n: number(waiting), rate: number(Math.round(rate)) }) : t('shop.crowdShut');
+}
+
+// steps marks where in the purchase the visitor is.
+function steps() {
+  const now = receipt.there() ? 'pay' : wanted.get() ? (busy ? 'order' : 'wait') : live() ? 'order' : 'choose';
+  for (const step of $('steps').children) {
+    if (step.dataset.step === now) step.setAttribute('aria-current', 'step');
+    else step.removeAttribute('aria-current');
+  }
+}
+
+// showTurn counts the turn down; aloud only now and then.
+function showTurn() {
+  const held = turn.get();
+  const left = (held?.expiresAt ?? 0) - Date.now();
+  const was = !$('turn').hidden;
+  $('turn').hidden = !held || left <= 0 || busy;
+  if (!$('turn').hidden) {
+    const text = t('shop.turn', { time: clock(left) });
+    $('turnText').textContent = text;
+    $('turn').dataset.state = left < 30_000 ? 'short' : 'open';
+    if ([60, 15].includes(Math.ceil(left / 1000))) $('said').textContent = text;
+  } else if (was && held && !busy) {
     turn.clear();
-    notice(t('shop.turnOver'), body.detail, again(line));
-  } else {
-    notice(body.code === 'sold_out' ? t('shop.couponGone') : t('shop.failed'), body.code === 'sold_out' ? '' : body.detail);
+    tell('over', t('shop.turnOver'), '', action('again', 'shop.again', held.line));
   }
-  setBusy(false);
-  showTurn();
 }
 
-// pay pays the order of the receipt, once however often it is asked.
-async function pay() {
-  const { order, token } = receipt.get();
-  notice(t('shop.paying'));
-  const { status, body } = await settled('POST', `/orders/${order.order_id}/payment`, token, { method: 'card' });
-  const state = status === 200 || status === 202 ? body.state : { payment_declined: 'declined', order_state: 'cancelled' }[body.code];
-  receipt.set({ order: { ...order, state: state ?? order.state, paid_at: body.paid_at }, token });
-  showReceipt(state === 'declined' || !state ? body.detail : '');
-  if (state === 'payment_unknown') check();
-}
-
-// check looks at the order of the receipt, and again until its payment is settled.
-async function check() {
-  const { order, token } = receipt.get();
-  if (order.state === 'payment_unknown') await sleep(checkEvery);
-  const { status, body } = await call('GET', `/orders/${order.order_id}`, { headers: { Authorization: `Bearer ${token}` } });
-  if (receipt.get()?.order.order_id !== order.order_id) return; // closed meanwhile
-  if (status === 200 && body.state !== order.state) {
-    receipt.set({ order: body, token });
-    showReceipt();
-  }
-  if (receipt.get().order.state === 'payment_unknown' && [0, 200, 503].includes(status)) check();
-}
-
-function again(line) {
-  const button = make('button', t('shop.again'), 'primary');
-  button.addEventListener('click', () => {
-    if (wanted.get()) return enter(line);
-    location.assign(`/wait${lineQuery(line)}`);
-  });
+function action(does, key, line) {
+  const button = document.createElement('button');
+  button.textContent = t(key);
+  button.dataset.do = does;
+  if (line) button.dataset.line = line;
+  if (does === 'again') button.className = 'primary';
   return button;
 }
 
-function liveTurn() {
-  const held = turn.get();
-  return held && held.expiresAt > Date.now() ? held : null;
-}
-
-function showTurn() {
-  const held = liveTurn();
-  $('turn').hidden = !held || busy;
-  if (held) $('turn').textContent = t('shop.turn', { time: clock(held.expiresAt - Date.now()) });
-}
-
-function setBusy(now) {
-  busy = now;
-  for (const button of document.querySelectorAll('#products button, #coupons button')) button.disabled = busy || button.disabled;
-  if (!busy) list();
-}
-
-function notice(title, detail = '', ...actions) {
-  const parts = [make('h2', title)];
-  if (detail) parts.push(make('p', detail, 'soft'));
+// tell says what is going on, above what is for sale.
+function tell(state, title, detail = '', ...actions) {
+  const parts = [['h2', title], ['p', detail]].filter(([, text]) => text).map(([tag, text]) => {
+    const el = document.createElement(tag);
+    el.textContent = text;
+    return el;
+  });
   if (actions.length) {
-    const row = make('p', '', 'actions');
+    const row = document.createElement('p');
+    row.className = 'actions';
     row.append(...actions);
     parts.push(row);
   }
   $('notice').replaceChildren(...parts);
+  $('notice').dataset.state = state;
   $('notice').hidden = false;
-}
-
-// showReceipt shows the order; lead, where given, stands for what its state says.
-function showReceipt(lead) {
-  const { order: o } = receipt.get();
-  const rows = o.items.map((item) => {
-    const row = make('li');
-    row.append(picture(item.image_url, 80, 50), make('span', `${item.quantity} × ${item.name}`, 'grow'), make('span', money(item.unit_price * item.quantity)));
-    return row;
-  });
-  const items = make('ul', '', 'receipt');
-  items.append(...rows);
-  const facts = [[t('shop.total'), money(o.total)], [t('shop.placedAt'), moment(o.created_at)], [t('shop.order'), o.order_id]];
-  if (o.discount > 0) facts.unshift([t('shop.discount'), money(-o.discount)]);
-  if (o.paid_at) facts.push([t('shop.paidAt'), moment(o.paid_at)]);
-  const pairs = make('dl', '', 'pairs');
-  for (const [name, value] of facts) {
-    const pair = make('div');
-    pair.append(make('dt', name), make('dd', value));
-    pairs.append(pair);
-  }
-  const actions = [];
-  if (unpaid.includes(o.state)) {
-    const button = make('button', t('shop.pay', { amount: money(o.total) }), 'primary');
-    button.addEventListener('click', pay);
-    actions.push(button);
-  }
-  const close = make('button', t(unpaid.includes(o.state) ? 'shop.giveUp' : 'shop.close'));
-  close.addEventListener('click', () => {
-    if (o.state !== 'payment_unknown') receipt.clear();
-    $('notice').hidden = true;
-  });
-  const [title, usual] = headings[o.state];
-  notice(t(title), lead || t(usual), ...actions, close);
-  $('notice').querySelector('.actions').before(items, pairs);
-  window.scrollTo({ top: 0 });
+  $('notice').scrollIntoView({ block: 'nearest' });
 }
