@@ -5,6 +5,9 @@ import { number, t } from './texts.js';
 
 const rounded = (v) => number(Math.abs(v) < 100 ? Math.round(v * 10) / 10 : Math.round(v));
 
+// share is a part of 1 as a percentage that says which way it is off.
+const share = (v) => `${v > 0 ? '+' : ''}${number(Math.round(v * 100))} %`;
+
 // named is columns under the names that people read.
 const named = (...columns) => (past) => columns.map(([column, name]) => ({ name, values: past.column(column) }));
 
@@ -43,7 +46,7 @@ const kinds = {
     series: (past) => [{ name: t('admin.rate'), values: past.column('rate') }, ...parts(past)],
   }),
   estimate: () => ({
-    title: t('admin.chartEstimate'), unit: t('admin.unitEstimate'), format: rounded,
+    title: t('admin.chartEstimate'), unit: t('admin.unitEstimate'), format: share,
     series: named(['estimate_error', t('admin.chartEstimate')]),
   }),
   pool: () => ({
