@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -74,8 +76,9 @@ func EnteredAt(place int64) time.Time { return time.UnixMilli(place / 1000) }
 
 // Tickets signs and verifies tickets.
 type Tickets struct {
-	keys *Keyring
-	ttl  time.Duration
+	keys  *Keyring
+	seals []*seal // of the same keys
+	ttl   time.Duration
 }
 
 // NewTickets derives the ticket keys from the secrets; ttl is how long a
@@ -87,7 +90,11 @@ func NewTickets(secrets [][]byte, ttl time.Duration) (*Tickets, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tickets{keys: keys, ttl: ttl}, nil
+	seals, err := keys.seals(ticketType)
+	if err != nil {
+		return nil, err
+	}
+	return &Tickets{keys: keys, seals: seals, ttl: ttl}, nil
 }
 
 // TTL is how long a ticket is good after it was signed.
@@ -108,14 +115,18 @@ type ticketClaims struct {
 // Sign signs the ticket's place from now on for the time to live; the ticket's
 // own times are ignored.
 func (s *Tickets) Sign(t Ticket, now time.Time) (string, error) {
-	claims := &ticketClaims{
+	claims := ticketClaims{
 		Issuer: ticketIssuer, Line: t.Line, Epoch: t.Epoch, Subject: t.Subject, ID: t.ID, Place: t.Place,
 		Issued: now.Unix(), Expires: now.Add(s.ttl).Unix(),
 	}
 	if t.Early() {
 		claims.Entered = t.EnteredAt.UnixMilli()
 	}
-	raw, err := s.keys.Sign(ticketType, claims)
+	if claims.plain() {
+		return s.seals[0].sign(&claims), nil
+	}
+	escaped := claims
+	raw, err := s.keys.Sign(ticketType, &escaped)
 	if err != nil {
 		return "", fmt.Errorf("queue: signing a ticket: %w", err)
 	}
@@ -129,8 +140,8 @@ func (s *Tickets) Verify(raw, line string, now time.Time) (Ticket, error) {
 	if len(raw) > maxTicket {
 		return Ticket{}, fmt.Errorf("%w: longer than %d bytes", ErrTicketInvalid, maxTicket)
 	}
-	var c ticketClaims
-	if err := s.keys.Parse(raw, ticketType, &c); err != nil {
+	c, err := s.claims(raw, line)
+	if err != nil {
 		return Ticket{}, fmt.Errorf("%w: %w", ErrTicketInvalid, err)
 	}
 	switch {
@@ -152,6 +163,143 @@ func (s *Tickets) Verify(raw, line string, now time.Time) (Ticket, error) {
 		return t, ErrTicketExpired
 	}
 	return t, nil
+}
+
+// claims are those of a ticket that is signed by one of our keys.
+func (s *Tickets) claims(raw, line string) (ticketClaims, error) {
+	for _, one := range s.seals {
+		var c ticketClaims
+		if one.open(raw, line, &c) {
+			return c, nil
+		}
+	}
+	var c ticketClaims
+	err := s.keys.Parse(raw, ticketType, &c)
+	return c, err
+}
+
+// plain reports whether the texts of the claims stand in JSON as they are. Those of our
+// own making do; a login's name may not, and is left to the JWT library.
+func (c *ticketClaims) plain() bool {
+	return plainText(c.Line) && plainText(c.Subject) && plainText(c.ID)
+}
+
+func plainText[T string | []byte](text T) bool {
+	for _, b := range []byte(text) {
+		if b < ' ' || b > '~' || b == '"' || b == '\\' || b == '<' || b == '>' || b == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendTo appends plain claims as encoding/json would.
+func (c *ticketClaims) appendTo(b []byte) []byte {
+	number := func(name string, n int64) {
+		b = strconv.AppendInt(append(b, name...), n, 10)
+	}
+	b = append(append(b, `{"iss":"`...), c.Issuer...)
+	b = append(append(b, `","line":"`...), c.Line...)
+	number(`","epoch":`, c.Epoch)
+	b = append(append(b, `,"sub":"`...), c.Subject...)
+	b = append(append(b, `","jti":"`...), c.ID...)
+	b = append(b, '"')
+	if c.Place != 0 {
+		number(`,"place":`, c.Place)
+	}
+	if c.Entered != 0 {
+		number(`,"entered":`, c.Entered)
+	}
+	number(`,"iat":`, c.Issued)
+	number(`,"exp":`, c.Expires)
+	return append(b, '}')
+}
+
+// scan reads what appendTo wrote, and reports false of anything else. The line is the
+// one that is asked for.
+func (c *ticketClaims) scan(b []byte, line string) bool {
+	r := claimScanner{rest: b}
+	if !r.skip(`{"iss":"` + ticketIssuer + `","line":"`) {
+		return false
+	}
+	itsLine := r.text()
+	c.Epoch = r.number(`,"epoch":`)
+	if !r.skip(`,"sub":"`) {
+		return false
+	}
+	from := r.rest
+	subject := r.text()
+	if !r.skip(`,"jti":"`) {
+		return false
+	}
+	id := r.text()
+	between := len(`","jti":"`)
+	if r.wrong {
+		return false
+	}
+	// One copy holds both.
+	both := string(from[:len(subject)+between+len(id)])
+	c.Issuer, c.Subject, c.ID = ticketIssuer, both[:len(subject)], both[len(subject)+between:]
+	if c.Line = line; string(itsLine) != line {
+		c.Line = string(itsLine)
+	}
+	if r.at(`,"place":`) {
+		c.Place = r.number(`,"place":`)
+	}
+	if r.at(`,"entered":`) {
+		c.Entered = r.number(`,"entered":`)
+	}
+	c.Issued = r.number(`,"iat":`)
+	c.Expires = r.number(`,"exp":`)
+	return !r.wrong && string(r.rest) == "}"
+}
+
+// claimScanner reads claims from the front.
+type claimScanner struct {
+	rest  []byte
+	wrong bool // something was not as it should be
+}
+
+func (r *claimScanner) at(what string) bool {
+	return len(r.rest) >= len(what) && string(r.rest[:len(what)]) == what
+}
+
+func (r *claimScanner) skip(what string) bool {
+	if r.wrong || !r.at(what) {
+		r.wrong = true
+		return false
+	}
+	r.rest = r.rest[len(what):]
+	return true
+}
+
+// text is a plain text up to the quotation mark that ends it.
+func (r *claimScanner) text() []byte {
+	end := bytes.IndexByte(r.rest, '"')
+	if end < 0 || !plainText(r.rest[:end]) {
+		r.wrong = true
+		return nil
+	}
+	text := r.rest[:end]
+	r.rest = r.rest[end+1:]
+	return text
+}
+
+// number is one of at most 18 digits, after its name.
+func (r *claimScanner) number(name string) (n int64) {
+	if !r.skip(name) {
+		return 0
+	}
+	digits := 0
+	for digits < len(r.rest) && r.rest[digits] >= '0' && r.rest[digits] <= '9' {
+		n = 10*n + int64(r.rest[digits]-'0')
+		digits++
+	}
+	if digits == 0 || digits > 18 || digits > 1 && r.rest[0] == '0' {
+		r.wrong = true
+	}
+	r.rest = r.rest[digits:]
+	return n
 }
 
 // The claims are judged by Verify; these satisfy the JWT library's interface.
