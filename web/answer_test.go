@@ -109,10 +109,12 @@ func (l goneLine) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 // Who was found gone was not admitted, but brings those behind nearer.
 func TestAdmissionsAreNotAllThatMovesALine(t *testing.T) {
 	inBubble(t, setup{line: func(l queue.Line) queue.Line { return goneLine{l} }}, func(t *testing.T, f *fixture) {
-		time.Sleep(20 * time.Second)
+		time.Sleep(40 * time.Second)
 		var status, line struct {
 			Admitted float64 `json:"admitted_per_second"`
 			Moved    float64 `json:"moved_per_second"`
+			Estimate int64   `json:"estimated_wait_ms"`
+			Range    []int64 `json:"estimated_wait_range_ms"`
 		}
 		f.public("GET", "/queue/status", "").want(200).into(&status)
 		f.admin("GET", "/admin/api/lines/default", "").want(200).into(&line)
@@ -124,6 +126,9 @@ func TestAdmissionsAreNotAllThatMovesALine(t *testing.T) {
 		}
 		if line.Moved < 14 || line.Moved > 16 {
 			t.Errorf("moved by %g per second, want 15", line.Moved)
+		}
+		if r := line.Range; len(r) != 2 || status.Estimate == 0 || r[0] > status.Estimate || r[1] < status.Estimate {
+			t.Errorf("a newcomer waits %d ms, and the operator is told %d", status.Estimate, r)
 		}
 		for _, want := range []string{`sluice_line_admitted_per_second{line="default"} 10`, `sluice_line_moved_per_second{line="default"} 15`} {
 			if !strings.Contains(metrics, want) {

@@ -47,17 +47,18 @@ type lineJSON struct {
 	GivenUp  int64 `json:"given_up"`
 
 	// How it moves, and why not faster.
-	DroppedPermits      float64  `json:"dropped_permits"`
-	Rate                float64  `json:"rate"`
-	LimitedBy           *string  `json:"limited_by"`
-	AdmittedPerSecond   float64  `json:"admitted_per_second"`
-	MovedPerSecond      float64  `json:"moved_per_second"`
-	LagMS               int64    `json:"lag_ms"`
-	Conversion          *float64 `json:"conversion"`
-	Pending             *float64 `json:"pending"`
-	Share               *float64 `json:"share"`
-	RateLimit           *float64 `json:"rate_limit"`
-	EffectivePollBudget float64  `json:"effective_poll_budget"`
+	DroppedPermits       float64   `json:"dropped_permits"`
+	Rate                 float64   `json:"rate"`
+	LimitedBy            *string   `json:"limited_by"`
+	AdmittedPerSecond    float64   `json:"admitted_per_second"`
+	MovedPerSecond       float64   `json:"moved_per_second"`
+	EstimatedWaitRangeMS *[2]int64 `json:"estimated_wait_range_ms"` // of a newcomer
+	LagMS                int64     `json:"lag_ms"`
+	Conversion           *float64  `json:"conversion"`
+	Pending              *float64  `json:"pending"`
+	Share                *float64  `json:"share"`
+	RateLimit            *float64  `json:"rate_limit"`
+	EffectivePollBudget  float64   `json:"effective_poll_budget"`
 
 	capacityJSON
 
@@ -159,6 +160,9 @@ func (s *Server) lineFigures(l *line) (lineJSON, error) {
 	}
 	if v.Recovering() {
 		out.HoldUntil = optionalTime(&v.HoldUntil)
+	}
+	if e, ok := l.newcomer(v); ok {
+		out.EstimatedWaitRangeMS = &[2]int64{e.Low.Milliseconds(), ceilMS(e.High)}
 	}
 	if set.Seed != "" {
 		out.SeedSHA256 = new(queue.HashSeed(set.Seed))

@@ -184,15 +184,23 @@ func (s *Server) status(c *fiber.Ctx) error {
 		Message:           view.Settings.Message,
 		Draw:              draw(view),
 	}
-	if mode.Bypassed() {
-		// Nobody knows: there is no line, or nobody can see it.
-	} else if e, ok := view.Estimate(view.Waiting + 1); ok {
+	if e, ok := l.newcomer(view); ok {
 		status.EstimatedWaitMS = new(e.Expected.Milliseconds())
-	} else if mode == queue.ModePassthrough && state == stateOpen && !view.Recovering() {
-		status.EstimatedWaitMS = new(int64)
 	}
 	c.Set(fiber.HeaderCacheControl, publicCache)
 	return reply(c, fiber.StatusOK, status)
+}
+
+// newcomer is the wait of a visitor who enters now; ok is false while nobody knows it.
+func (l *line) newcomer(view queue.View) (e queue.Estimate, ok bool) {
+	mode := l.mode(view)
+	if mode.Bypassed() { // there is no line, or nobody can see it
+		return queue.Estimate{}, false
+	}
+	if e, ok = view.Estimate(view.Waiting + 1); ok {
+		return e, true
+	}
+	return queue.Estimate{}, mode == queue.ModePassthrough && l.state(view) == stateOpen && !view.Recovering()
 }
 
 // draw is what may be known of the line's draw; nil if it has none.
