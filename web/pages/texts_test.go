@@ -49,19 +49,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("the text %s is missing", m[1])
 		}
 	}
-	// Made of a state or a reason at run time.
-	reasons := []string{"paused", "sold_out", "degraded"}
-	for _, name := range append(reasons, "spent", "expired", "left", "removed", "none", "full", "closed") {
-		key := "wait." + name
-		if used[key] = true; there[key] == "" {
-			t.Errorf("the text %s is missing", key)
-		}
-		if lead := key + "Lead"; !slices.Contains(reasons, name) {
-			if used[lead] = true; there[lead] == "" {
-				t.Errorf("the text %s is missing", lead)
-			}
-		}
-	}
+	// Made of a state at run time.
 	for _, state := range []string{"open", "paused", "scheduled", "closed", "degraded"} {
 		if used["admin."+state] = true; there["admin."+state] == "" {
 			t.Errorf("the text admin.%s is missing", state)
@@ -87,7 +75,7 @@ func TestTranslations(t *testing.T) {
 			continue
 		}
 		translated, ok := korean[key]
-		if !ok || !slices.Equal(values(text), values(translated)) || !regexp.MustCompile(`[가-힣]`).MatchString(translated) && !strings.HasPrefix(key, "time.range") {
+		if !ok || !slices.Equal(values(text), values(translated)) || !regexp.MustCompile(`[가-힣]`).MatchString(translated) {
 			t.Errorf("%s is %q and %q", key, text, translated)
 		}
 	}

@@ -1,7 +1,8 @@
 // Talking to the server, and what a visitor carries from page to page.
 
-// call asks the server. It answers { status, body, retryAfter (ms) }; status 0
-// means that there was no answer at all.
+// call asks the server. It answers { status, body, retryAfter (ms), ticket }; status 0
+// means that there was no answer at all, or one that was not ours. ticket is one to
+// present from now on, where the answer brings one.
 export async function call(method, path, { body, headers = {} } = {}) {
   const init = { method, headers: { ...headers }, cache: 'no-store' };
   if (body !== undefined) {
@@ -11,24 +12,33 @@ export async function call(method, path, { body, headers = {} } = {}) {
   try {
     const res = await fetch(path, { ...init, signal: AbortSignal.timeout(20_000) });
     const text = await res.text();
-    const answer = text ? JSON.parse(text) : {};
-    return { status: res.status, body: answer, retryAfter: answer.retry_after_ms ?? 2000 };
+    const answer = parsed(text);
+    // What stands between may answer for the server, with a page of its own.
+    if (!answer && res.ok) return { status: 0, body: {}, retryAfter: 2000 };
+    const retryAfter = answer?.retry_after_ms ?? (1000 * Number(res.headers.get('Retry-After')) || 2000);
+    return { status: res.status, body: answer ?? {}, retryAfter, ticket: answer?.ticket ?? res.headers.get('X-Queue-Ticket') };
   } catch {
     return { status: 0, body: {}, retryAfter: 1500 + Math.random() * 1500 };
   }
 }
 
-// enter asks for a place. Where newcomers have to do some work first, a worker does it,
-// so that the page stays quick; working is called before.
-export async function enter(query, working) {
-  let headers = {};
-  for (let tries = 0; ; tries++) {
-    const answer = await call('POST', `/queue/enter${query}`, { headers });
+function parsed(text) {
+  try {
+    return text ? JSON.parse(text) : {};
+  } catch {
+    return null;
+  }
+}
+
+// enter asks for a place, with headers that say who asks. Where newcomers have to do some
+// work first, a worker does it, so that the page stays quick; working is called before.
+export async function enter(query, working, headers = {}) {
+  for (let tries = 0, proof; ; tries++) {
+    const answer = await call('POST', `/queue/enter${query}`, { headers: proof ? { ...headers, 'X-Queue-Proof': proof } : headers });
     if (answer.body.code !== 'proof_required' || tries === 3) return answer;
     working();
-    const proof = await solved(answer.body);
+    proof = await solved(answer.body);
     if (!proof) return { status: 0, body: {}, retryAfter: 2000 };
-    headers = { 'X-Queue-Proof': proof };
   }
 }
 
@@ -48,21 +58,43 @@ function solved({ challenge, bits }) {
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// What a visitor wants, the turn they hold, their coupon and their last receipt live
-// in this tab only: a turn in another tab would be another person's purchase.
-function kept(name) {
+// kept keeps a value under a name, in this browser or (inTab) in this tab only. Where a
+// browser forbids storage, even looking at it throws; what is kept then goes along in
+// the tab's history, which survives a reload as well.
+function kept(area, name) {
   const key = `sluice.${name}`;
+  const storage = (use) => {
+    try {
+      return use(window[area]);
+    } catch {
+      return undefined;
+    }
+  };
+  const inHistory = (value) => {
+    const { [key]: _, ...others } = history.state ?? {};
+    history.replaceState(value === null ? others : { ...others, [key]: value }, '');
+  };
   return {
-    get: () => JSON.parse(sessionStorage.getItem(key) ?? 'null'),
-    set: (value) => sessionStorage.setItem(key, JSON.stringify(value)),
-    clear: () => sessionStorage.removeItem(key),
+    get: () => parsed(storage((s) => s.getItem(key)) ?? 'null') ?? history.state?.[key] ?? null,
+    set: (value) => {
+      if (storage((s) => s.setItem(key, JSON.stringify(value)) ?? true)) return;
+      inHistory(value);
+    },
+    clear: () => {
+      storage((s) => s.removeItem(key));
+      if (history.state?.[key] !== undefined) inHistory(null);
+    },
   };
 }
-export const wanted = kept('wanted'); // { product, line } or { coupon, line }: set by a click, asked for when the turn comes
-export const turn = kept('turn'); // { line, token, usableAt, expiresAt } in ms of this clock
-export const coupon = kept('coupon'); // { id, code, line }: claimed, for the next order
-export const receipt = kept('receipt'); // { order, token }: the token still pays it
-export const journey = kept('journey'); // { entered, first, best } of the progress bar
+export const inBrowser = (name) => kept('localStorage', name);
+export const inTab = (name) => kept('sessionStorage', name);
+
+// What a visitor wants, the turn they hold, their coupon and their last receipt live
+// in this tab only: a turn in another tab would be another person's purchase.
+export const wanted = inTab('wanted'); // { product, line } or { coupon, line }: set by a click, asked for when the turn comes
+export const turn = inTab('turn'); // { line, token, usableAt, expiresAt } in ms of this clock
+export const coupon = inTab('coupon'); // { id, code, line }: claimed, for the next order
+export const receipt = inTab('receipt'); // { order, token }: the token still pays it
 
 // turnOf is the turn that an admitted answer brings.
 export function turnOf(answer) {

@@ -91,16 +91,6 @@ export function money(n) {
   return cash.format(n / 10 ** cash.resolvedOptions().maximumFractionDigits);
 }
 
-// span says a wait from low to high, in ms, as roughly as it is known.
-export function span(low, high) {
-  if (high < 10_000) return t('time.now');
-  const [unit, ms] = high < 90_000 ? ['seconds', 1000] : high < 5_400_000 ? ['minutes', 60_000] : ['hours', 3_600_000];
-  const step = unit === 'seconds' ? 5 : 1;
-  const round = (v) => Math.max(step, Math.ceil(v / ms / step) * step);
-  const a = round(low), b = round(high);
-  return a === b ? t(`time.${unit}`, { a }) : t(`time.range.${unit}`, { a, b });
-}
-
 // clock is a remaining time as m:ss, with hours where there are any; as days and
 // hours when it is long.
 export function clock(ms) {

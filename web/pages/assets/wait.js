@@ -1,187 +1,285 @@
-import { call, enter as takePlace, journey, lineQuery, sleep, turn, turnOf, wanted } from './api.js';
-import { clock, moment, number, say, span, t } from './texts.js';
+// The waiting page: it asks where the visitor stands, as often as it is told to, shows
+// that, and takes them on to the shop when it is their turn.
+import { atWork, claim, destinationAsked, enter, entering, first, forget, hear, journey, leave, line, mine, position, arrive } from './place.js';
+import { call as callVisitor, calling, hush, setNotification, setSound } from './alerts.js';
+import { destination, onward } from './handover.js';
+import { pauseBefore, pollIn, retryIn, travelled } from './reckon.js';
+import { clock, say, settings, t } from './texts.js';
+import { count, show, switches } from './view.js';
 
 const $ = (id) => document.getElementById(id);
-const line = new URLSearchParams(location.search).get('line');
-const query = lineQuery(line);
-const closedEvery = 60_000; // ms between two looks at a line that may open again
+const closedEvery = 60_000; // between two looks at a line that may open again, ms
+const admittedEvery = 30_000; // between two looks at a turn that is open, ms
+const settling = 250; // for two tabs that claim a turn at the same moment, ms
+const callFor = 15_000; // how long a visitor who is not looking is called before the page goes on, ms
+const ended = ['spent', 'expired', 'left', 'removed'];
+
+let now = { state: 'joining' };
+let until = null; // what the countdown counts to
+let turn = null; // { token, line, usableAt, expiresAt }
+let low = null; // the least wait that is left, where it is known
+let held = journey.get() ? 'unknown' : entering ? 'no' : 'unknown'; // whether a place is held: yes, no, unknown
+let told = 1000; // by the last answer
+let failures = 0; // since the last answer
+let hiddenSince = document.hidden ? Date.now() : null;
+
+// One request at a time; due is when to make the next one, by the clock on the wall,
+// which goes on while a phone sleeps.
+let asked = Date.now();
+let round = 0;
 let timer = 0;
-let due = poll; // what the timer is for
-let countdown = 0;
+let stepping = 0; // the timer of the turn
+let due = null; // { at, what }
 
 say();
-title('wait.joining');
-poll();
+atWork.then(() => now.state === 'joining' && become({ state: 'joining', lead: 'wait.working' }));
+ask(() => first, entering);
+setInterval(tick, 1000);
 
-$('enter').addEventListener('click', enter);
-$('leave').addEventListener('click', leave);
-// A phone that slept or a tab in the background is late with its poll.
-document.addEventListener('visibilitychange', () => document.hidden || timer === 0 || due());
+// -- asking
 
-async function poll() {
+async function ask(request, enters = false) {
   clearTimeout(timer);
-  timer = 0;
-  show(await call('GET', `/queue/position${query}`));
+  due = null;
+  const mineRound = ++round;
+  asked = Date.now();
+  const answer = await request();
+  if (mineRound === round) take(answer, enters);
 }
 
-async function enter() {
+const poll = () => ask(position);
+const join = () => ask(() => enter(() => become({ state: 'joining', lead: 'wait.working' })), true);
+
+function later(ms, what = poll) {
   clearTimeout(timer);
-  timer = 0;
-  $('enter').disabled = true;
-  const answer = await takePlace(query, () => title('wait.joining', 'wait.working'));
-  $('enter').disabled = false;
-  // Who is not in line has nothing to poll with: what is tried again is to enter.
-  if (troubled(answer)) return trouble(answer.retryAfter, 'wait.notIn', enter);
-  show(answer);
+  due = { at: Date.now() + ms, what };
+  timer = setTimeout(what, ms);
 }
 
-async function leave() {
-  if (!confirm(t('wait.leaveSure'))) return;
-  clearTimeout(timer);
-  timer = 0;
-  const { status } = await call('POST', `/queue/leave${query}`);
-  if (status === 0 || status === 503) return trouble(2000);
-  show({ status: 200, body: { state: 'left' } });
+// soon brings the next request forward, for somebody who is back.
+function soon() {
+  if (due) later(pauseBefore(Date.now(), asked), due.what);
 }
 
-function troubled({ status, body }) {
-  return status === 0 || (status >= 500 && body.code !== 'queue_full') || status === 429;
+function tick() {
+  if (until !== null) count(until - Date.now());
+  // The timer of a phone that slept is late.
+  if (due && Date.now() > due.at + 1500) soon();
 }
 
-function show({ status, body, retryAfter }) {
-  if (troubled({ status, body })) return trouble(retryAfter);
-  $('trouble').hidden = true;
-  clearInterval(countdown);
-  $('opening').hidden = true;
-  if (body.state === 'scheduled') return scheduled(body);
+document.addEventListener('visibilitychange', () => {
+  hiddenSince = document.hidden ? Date.now() : null;
+  if (document.hidden) return;
+  if (turn && !turn.elsewhere && !turn.gone) goOn();
+  else soon();
+});
+addEventListener('online', soon);
+addEventListener('offline', () => due && become({ ...now, trouble: 'offline' }));
+addEventListener('pageshow', (event) => event.persisted && soon());
+addEventListener('hashchange', () => arrive() && join());
+document.addEventListener('sluice-language', () => show(now));
+
+// -- answers
+
+function take({ status, body, retryAfter }, enters) {
+  if (body.code === 'queue_full') return full(retryAfter);
+  if (body.code === 'queue_unavailable') return blocked(retryAfter, enters);
+  if (status === 0 || status >= 500 || status === 429) return trouble(status, retryAfter, enters);
+  failures = 0;
+  until = low = null;
+  if (body.state !== 'admitted') turn = null;
   if (body.state === 'waiting') return waiting(body);
-  if (body.state === 'admitted') return admitted(body);
+  if (body.state === 'scheduled') return scheduled(body);
+  if (body.state === 'admitted') return admitted(body, enters);
   if (body.state === 'closed' || body.code === 'line_closed') return closed(body);
-  ended(body.state ?? (body.code === 'queue_full' ? 'full' : 'none'));
-  // Anything else is a mistake in how this page is served: say which.
-  if ((status > 401 || body.code === 'identity_missing') && body.detail && body.code !== 'queue_full') {
-    $('trouble').textContent = body.detail;
-    $('trouble').hidden = false;
-  }
+  if (ended.includes(body.state)) return end(body.state);
+  refused(status, body);
 }
 
-function title(key, lead) {
-  $('title').textContent = t(key);
-  $('lead').textContent = lead ? t(lead) : '';
-  document.title = t(key);
-}
-
-function next(ms, what = poll) {
-  clearTimeout(timer);
-  due = what;
-  timer = setTimeout(due, ms);
-}
-
-function trouble(retryAfter, why = 'wait.trouble', again = poll) {
-  $('trouble').textContent = t(why);
-  $('trouble').hidden = false;
-  next(retryAfter, again);
-}
-
-// scheduled counts down to the opening by the server's clock: the visitor's own
-// may be wrong, or set while the page is open.
-function scheduled(a) {
-  title('wait.scheduled', 'wait.scheduledLead');
-  $('line').hidden = true;
-  $('reason').hidden = true;
-  $('opening').hidden = false;
-  $('opensAt').textContent = a.opens_at ? moment(a.opens_at) : '–';
-  $('inDraw').textContent = number(a.waiting);
-  const opens = performance.now() + (Date.parse(a.opens_at) - Date.parse(a.server_time));
-  const tick = () => {
-    const left = opens - performance.now();
-    $('countdown').textContent = left > 0 ? clock(left) : t('wait.opening');
-  };
-  tick();
-  countdown = setInterval(tick, 1000);
-  message(a.message);
-  buttons({ leave: true });
-  next(a.poll_after_ms);
-}
-
-// closed keeps asking now and then for somebody who holds a place: the line may
-// be opened again.
-function closed(a) {
-  ended('closed');
-  message(a.message);
-  buttons({ back: true });
-  if (a.state) next(closedEvery * (0.8 + 0.4 * Math.random()));
+function become(next) {
+  now = { held, ...next };
+  if (turn === null) hush();
+  show(now);
 }
 
 function waiting(a) {
-  // Without a position nobody knows it just now; the place is kept.
+  held = 'yes';
   const known = a.position !== null;
-  title(a.position === 1 ? 'wait.next' : 'wait.title', 'wait.lead');
-  document.title = known ? `${number(a.position)} · ${t('wait.name')}` : t('wait.name');
-  $('line').hidden = false;
-  $('position').textContent = known ? number(a.position) : t('wait.kept');
-  $('waiting').textContent = number(a.waiting);
-  const range = a.estimated_wait_range_ms;
-  $('estimate').textContent = range ? span(range[0], range[1]) : a.reason === 'paused' || a.reason === 'degraded' ? '–' : t('wait.measuring');
-  if (known) $('progress').value = progress(a);
-  $('reason').hidden = !a.reason;
-  $('reason').textContent = a.reason ? t(known || a.reason !== 'degraded' ? `wait.${a.reason}` : 'wait.bypass') : '';
-  message(a.message);
-  buttons({ leave: true });
-  next(a.poll_after_ms);
+  if (known) journey.set(travelled(journey.get(), a.entered_at, a.position));
+  low = a.estimated_wait_range_ms?.[0] ?? null;
+  become({ state: 'waiting', answer: a, reason: a.reason === 'degraded' && !known ? 'bypass' : a.reason, journey: journey.get() });
+  follow(a.poll_after_ms);
 }
 
-// progress is how much of the way is done, and never goes back: when somebody
-// returns to an earlier place the figure says so, the bar waits.
-function progress(a) {
-  let j = journey.get();
-  if (!j || j.entered !== a.entered_at) j = { entered: a.entered_at, first: a.position, best: 0 };
-  j.best = Math.max(j.best, 1 - a.position / (j.first + 1));
-  journey.set(j);
-  return j.best;
-}
-
-function message(text) {
-  $('message').hidden = !text;
-  $('message').textContent = text ?? '';
-}
-
-async function admitted(a) {
-  const held = turnOf(a);
-  turn.set(held);
-  title('wait.admitted');
-  $('line').hidden = true;
-  $('reason').hidden = true;
-  message('');
-  buttons({});
-  for (let left = held.usableAt - Date.now(); left > 0; left = held.usableAt - Date.now()) {
-    $('lead').textContent = t('wait.admittedLead', { n: Math.ceil(left / 1000) });
-    await sleep(Math.min(left, 250));
+// scheduled counts down to the opening from the server's time: the visitor's own clock
+// may be wrong.
+function scheduled(a) {
+  held = 'yes';
+  if (a.opens_at) {
+    low = Math.max(0, Date.parse(a.opens_at) - Date.parse(a.server_time));
+    until = Date.now() + low;
   }
-  $('lead').textContent = t('wait.goNow');
-  location.replace('/');
+  become({ state: 'scheduled', answer: a });
+  count(until === null ? null : until - Date.now());
+  follow(a.poll_after_ms);
 }
 
-function ended(state) {
-  clearTimeout(timer);
-  timer = 0;
-  // Used with what this tab wants still unanswered: the page was left with the
-  // order on its way. The shop asks for it again and shows the receipt.
-  if (state === 'spent' && turn.get() && wanted.get()) return location.replace('/');
-  title(`wait.${state}`, `wait.${state}Lead`);
-  $('line').hidden = true;
-  $('reason').hidden = true;
-  message('');
+function follow(ms) {
+  told = ms;
+  later(pollIn({ told, low, hiddenFor: hiddenSince === null ? 0 : Date.now() - hiddenSince, calls: calling() }));
+}
+
+// closed goes on asking for somebody who holds a place: the line may open again.
+function closed(a) {
+  held = a.state ? 'yes' : 'no';
+  become({ state: 'closed', answer: a });
+  if (a.state) later(closedEvery * (0.8 + 0.4 * Math.random()));
+}
+
+function end(state) {
+  held = 'no';
+  forget();
+  become({ state });
+}
+
+// refused shows who has no place and why; what is nobody's fault but that of how the page
+// is served is told as it came.
+function refused(status, { code, detail }) {
+  held = 'unknown';
+  if (code === 'line_not_found') return become({ state: 'unknown' });
+  if (code === 'identity_missing') return become({ state: 'login' });
+  held = 'no';
+  if (status === 401) forget();
+  if (code === 'ticket_expired') return become({ state: 'none', lead: 'wait.oldLead' });
+  become({ state: 'none', ...(status > 401 && detail && { trouble: 'busy', detail }) });
+}
+
+// full tries again by itself; nothing is kept for who has no place.
+function full(ms) {
+  held = 'no';
+  until = Date.now() + ms;
+  become({ state: 'full' });
+  count(ms);
+  later(ms, join);
+}
+
+// blocked: the line cannot be asked, or takes and lets in nobody just now.
+function blocked(ms, enters) {
+  until = null;
+  become({ state: 'blocked' });
+  later(Math.max(told, ms), enters ? join : poll);
+}
+
+// trouble leaves what is shown as it is.
+function trouble(status, ms, enters) {
+  failures++;
+  become({ ...now, entering: false, trouble: status === 0 ? 'offline' : 'busy', held });
+  later(retryIn({ failures, asked: ms, told: enters ? 0 : told, random: Math.random() }), enters ? join : poll);
+}
+
+// -- the turn
+
+// admitted opens the turn in one tab: who has just asked for it here (insist), or the
+// first to notice.
+function admitted(a, insist) {
+  held = 'yes';
+  const again = turn?.token === a.token && turn;
+  turn = {
+    token: a.token,
+    line: a.line ?? line,
+    usableAt: Date.now() + a.usable_in_ms,
+    expiresAt: Date.now() + a.expires_in_ms,
+    gone: again && again.gone,
+  };
+  until = turn.expiresAt;
+  later(Math.min(admittedEvery, a.expires_in_ms + 500));
+  if (!claim(turn.token, insist)) return elsewhere();
   journey.clear();
-  turn.clear();
-  // Who missed their turn, or found the line full or closed, still wants what they
-  // chose.
-  // After any other end a later turn must not order what nobody asked for again.
-  if (!['expired', 'full', 'closed'].includes(state)) wanted.clear();
-  $('enter').textContent = t(state === 'none' || state === 'full' ? 'wait.enter' : 'wait.again');
-  buttons({ enter: true, back: true });
+  // A visitor who is not looking, and asked to be called, is called before the page goes.
+  turn.goAt = Math.max(turn.usableAt, Date.now() + (document.hidden && calling() ? callFor : settling));
+  opening();
+  if (!again) callVisitor({ title: t('wait.admitted'), text: t('wait.noteText', { time: clock(a.expires_in_ms) }) });
 }
 
-function buttons(shown) {
-  for (const id of ['enter', 'leave', 'back']) $(id).hidden = !shown[id];
+function elsewhere() {
+  clearTimeout(stepping);
+  turn.elsewhere = true;
+  hush();
+  become({ state: 'elsewhere' });
+  count(until - Date.now());
 }
+
+// opening counts down to when the turn is good, and goes on then.
+function opening() {
+  clearTimeout(stepping);
+  const left = turn.goAt - Date.now();
+  const usable = Date.now() >= turn.usableAt;
+  if (left > 0) become({ state: 'admitted', usable, lead: 'wait.admittedLead', n: Math.ceil(left / 1000) });
+  else become({ state: 'admitted', usable, lead: 'wait.goNow' });
+  count(until - Date.now());
+  if (left > 0) stepping = setTimeout(opening, left % 1000 || 1000);
+  else if (!turn.gone) goOn();
+}
+
+// goOn takes the visitor on, in the tab that the turn belongs to. Where there is no
+// connection the page stays: leaving it would lose what it shows.
+function goOn() {
+  clearTimeout(stepping);
+  if (Date.now() < turn.usableAt) {
+    turn.goAt = turn.usableAt;
+    return opening();
+  }
+  if (!mine(turn.token)) return elsewhere();
+  if (navigator.onLine === false) {
+    turn.goAt = Date.now();
+    become({ ...now, trouble: 'offline' });
+    return;
+  }
+  turn.gone = true;
+  const url = destination(destinationAsked(), settings.shop, location.href);
+  location.replace(onward(url, { token: turn.token, line: turn.line, expiresIn: turn.expiresAt - Date.now() }));
+}
+
+$('go')?.addEventListener('click', () => {
+  if (!turn) return;
+  turn.elsewhere = false;
+  claim(turn.token, true);
+  goOn();
+});
+
+$('back')?.addEventListener('click', (event) => {
+  event.preventDefault();
+  location.assign(destination(null, settings.shop, location.href));
+});
+
+hear((what) => {
+  if (what === 'left' && now.state !== 'left') return poll();
+  if (what === 'going') return turn && !mine(turn.token) ? elsewhere() : soon();
+});
+
+// -- the visitor's choices
+
+$('enter')?.addEventListener('click', () => {
+  become({ ...now, entering: true, trouble: undefined });
+  join();
+});
+
+$('leave')?.addEventListener('click', () => {
+  const dialog = $('leaving');
+  if (!dialog) return giveUp();
+  dialog.returnValue = '';
+  dialog.showModal();
+});
+$('leaving')?.addEventListener('close', () => $('leaving').returnValue === 'leave' && giveUp());
+
+async function giveUp() {
+  round++; // what is on its way does not count any more
+  clearTimeout(timer);
+  if (await leave()) return end('left');
+  become({ ...now, trouble: 'busy' });
+  later(told);
+}
+
+$('sound')?.addEventListener('change', (event) => setSound(event.target.checked).finally(switches));
+$('notify')?.addEventListener('change', (event) => setNotification(event.target.checked).finally(switches));
+addEventListener('pointerdown', () => setTimeout(switches));
