@@ -89,24 +89,6 @@ function kept(area, name) {
 export const inBrowser = (name) => kept('localStorage', name);
 export const inTab = (name) => kept('sessionStorage', name);
 
-// What a visitor wants, the turn they hold, their coupon and their last receipt live
-// in this tab only: a turn in another tab would be another person's purchase.
-export const wanted = inTab('wanted'); // { product, line } or { coupon, line }: set by a click, asked for when the turn comes
-export const turn = inTab('turn'); // { line, token, usableAt, expiresAt } in ms of this clock
-export const coupon = inTab('coupon'); // { id, code, line }: claimed, for the next order
-export const receipt = inTab('receipt'); // { order, token }: the token still pays it
-
-// turnOf is the turn that an admitted answer brings.
-export function turnOf(answer) {
-  const now = Date.now();
-  return {
-    line: answer.line,
-    token: answer.token,
-    usableAt: now + answer.usable_in_ms,
-    expiresAt: now + answer.expires_in_ms,
-  };
-}
-
 export const lineQuery = (line) => (line && line !== 'default' ? `?line=${encodeURIComponent(line)}` : '');
 
 // pictureAddress is the address of a picture as shops may give it, or that of
