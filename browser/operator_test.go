@@ -1,0 +1,3 @@
+package browser
+
+var operators = map[string]func(world){}

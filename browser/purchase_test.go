@@ -1,0 +1,3 @@
+package browser
+
+var purchases = map[string]func(world){}

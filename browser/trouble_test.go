@@ -1,0 +1,3 @@
+package browser
+
+var troubles = map[string]func(world){}
