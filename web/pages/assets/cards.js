@@ -63,13 +63,14 @@ export function dressCoupon(el, c, line) {
 
 function common(el, item, left, full) {
   const button = el.querySelector('button');
-  el.dataset.state = left === 0 ? 'gone' : left <= few ? 'low' : 'open';
+  const low = Math.min(few, full / 5);
+  el.dataset.state = left === 0 ? 'gone' : left <= low ? 'low' : 'open';
   put(el, '.name', item.name);
   put(el, '.ownLine', item.line && t('shop.ownLine', { line: item.line }));
   button.disabled = left === 0;
   button.setAttribute('aria-label', `${button.textContent}: ${item.name}`);
   el.querySelector('.fill').style.inlineSize = `${100 * Math.min(1, left / full)}%`;
-  fall(el.querySelector('.left'), left);
+  fall(el.querySelector('.left'), left, low);
 }
 
 // put shows a text, or nothing where there is none.
@@ -79,20 +80,20 @@ function put(el, selector, text) {
   if (text && at.textContent !== text) at.textContent = text;
 }
 
-const leftText = (n) => (n > 0 ? t(n <= few ? 'shop.onlyLeft' : 'shop.left', { n: number(n) }) : t('shop.soldOut'));
+const leftText = (n, low) => (n > 0 ? t(n <= low ? 'shop.onlyLeft' : 'shop.left', { n: number(n) }) : t('shop.soldOut'));
 
 // fall has a number count from what it shows to what it is.
-function fall(el, to) {
+function fall(el, to, low) {
   const from = Number(el.dataset.left ?? to);
   el.dataset.left = to;
   if (from === to && el.dataset.falls) return; // it is on its way there
-  if (from === to || calm.matches) return void (el.textContent = leftText(to));
+  if (from === to || calm.matches) return void (el.textContent = leftText(to, low));
   const start = performance.now();
   const run = (el.dataset.falls = String(start));
   const step = (now) => {
     if (el.dataset.falls !== run) return; // there is a later one
     const part = Math.min(1, Math.max(0, now - start) / fallsFor);
-    el.textContent = leftText(Math.round(from + (to - from) * (1 - (1 - part) ** 3)));
+    el.textContent = leftText(Math.round(from + (to - from) * (1 - (1 - part) ** 3)), low);
     if (part < 1) return requestAnimationFrame(step);
     delete el.dataset.falls;
   };

@@ -75,7 +75,7 @@ function resume() {
   } else if (want && fits(turn.get(), want.line)) {
     return proceed();
   } else if (want) {
-    tell('wanted', t('shop.wanted', { name: want.name }), t('shop.wantedLead'), action('again', 'shop.again', want.line), action('forget', 'shop.forget'));
+    tell('wanted', t('shop.wanted', { name: want.name }), t('shop.wantedLead'), action('again', 'shop.toLine', want.line), action('forget', 'shop.forget'));
   }
   render();
   if (arrived) $('said').textContent = $('turnText').textContent;
