@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -60,11 +61,9 @@ func (s *Server) standingAnswer(c *fiber.Ctx, l *line, st queue.Standing, ticket
 func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
 	view, _ := l.watch.View() // the zero view before the first reading has no estimate
 	b = append(b, `,"position":`...)
-	tail := st.Position
 	if st.Position > 0 {
 		b = strconv.AppendInt(b, st.Position, 10)
-	} else { // nobody knows: they poll as if behind all others
-		tail = st.Length
+	} else { // nobody knows
 		b = append(b, `null`...)
 	}
 	b = append(b, `,"waiting":`...)
@@ -72,10 +71,9 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 	e, ok := view.Estimate(st.Position)
 	b = appendEstimate(b, e, ok)
 
-	poll := queue.PollAfter(tail, st.Length, view.Soonest(st.Position), s.cfg.PollBudget(l.id), rand.Float64())
+	poll := s.pollAfter(l, view, st)
 	b = appendPoll(b, c, poll)
-	l.attendance.Polled(st.Ticket.Subject, st.Position, poll)
-	s.limits.told(st.Ticket.ID, poll)
+	s.told(l, st, poll)
 	if r := l.reason(view); r != "" {
 		b = append(b, `,"reason":"`...)
 		b = append(b, r...)
@@ -89,22 +87,43 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 // their place.
 func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
 	view, _ := l.watch.View()
-	var opensIn time.Duration
 	b = append(b, `,"opens_at":`...)
 	if at := view.Settings.OpensAt; at != nil {
-		opensIn = at.Sub(l.watch.Now())
 		b = appendTime(b, *at)
 	} else { // the line had a schedule a moment ago: ask again soon
 		b = append(b, `null`...)
 	}
 	b = append(b, `,"waiting":`...)
 	b = strconv.AppendInt(b, st.Length, 10)
-	poll := queue.PollScheduled(opensIn, st.Length, s.cfg.PollBudget(l.id), rand.Float64())
+	poll := s.pollAfter(l, view, st)
 	b = appendPoll(b, c, poll)
-	l.attendance.Polled(st.Ticket.Subject, 0, poll)
-	s.limits.told(st.Ticket.ID, poll)
+	s.told(l, st, poll)
 	b = appendMessage(b, view.Settings)
 	return l.appendTimes(b, st)
+}
+
+// pollAfter is when whoever waits, or is in the draw, should ask next. While nobody
+// knows a place they ask as if behind all others, and before the opening is known soon.
+func (s *Server) pollAfter(l *line, view queue.View, st queue.Standing) time.Duration {
+	budget := s.cfg.PollBudget(l.id)
+	if st.State == queue.Scheduled {
+		return queue.PollScheduled(l.opensIn(view), st.Length, budget, rand.Float64())
+	}
+	return queue.PollAfter(cmp.Or(st.Position, st.Length), st.Length, view.Soonest(st.Position), budget, rand.Float64())
+}
+
+// opensIn is how long it is until the line opens; 0 where no opening is known.
+func (l *line) opensIn(view queue.View) time.Duration {
+	if at := view.Settings.OpensAt; at != nil {
+		return at.Sub(l.watch.Now())
+	}
+	return 0
+}
+
+// told notes that a visitor was told when to ask next.
+func (s *Server) told(l *line, st queue.Standing, poll time.Duration) {
+	l.attendance.Polled(st.Ticket.Subject, st.Position, poll)
+	s.limits.told(st.Ticket.ID, poll)
 }
 
 // reason is why nothing moves, or why waiting may be in vain; empty without one.

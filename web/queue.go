@@ -22,27 +22,46 @@ func (s *Server) routeQueue(r *router) {
 	r.get("/queue/status", s.status)
 }
 
-// enter gives the visitor a place, or finds the one they have. A ticket that is
-// no longer good is as if there were none: whoever asks to enter wants a place.
+// enter gives the visitor a place, or finds the one they have.
 func (s *Server) enter(c *fiber.Ctx) error {
 	if err := s.welcome(c); err != nil {
 		return err
 	}
-	l, err := s.line(c)
-	if err != nil {
-		return err
-	}
-	subject, err := s.visitor(c, l)
+	l, subject, err := s.asked(c)
 	if err != nil {
 		return err
 	}
 	if err := decodeNothing(c); err != nil {
 		return err
 	}
+	standing, signed, err := s.takePlace(c, l, subject)
+	if err != nil {
+		return err
+	}
+	if standing.Created {
+		c.Status(fiber.StatusCreated)
+	}
+	return s.standingAnswer(c, l, standing, signed)
+}
+
+// asked is which line a request is about, and who asks: empty where visitors are
+// anonymous.
+func (s *Server) asked(c *fiber.Ctx) (l *line, subject string, err error) {
+	if l, err = s.line(c); err != nil {
+		return nil, "", err
+	}
+	subject, err = s.visitor(c, l)
+	return l, subject, err
+}
+
+// takePlace puts the visitor in line, or finds the place they have; the signed ticket
+// goes into the cookie. A ticket that is no longer good is as if there were none:
+// whoever asks to enter wants a place.
+func (s *Server) takePlace(c *fiber.Ctx, l *line, subject string) (standing queue.Standing, signed string, err error) {
 	var held *queue.Ticket
 	if t, err := s.ticket(c, l, subject); err == nil {
 		if err := s.limits.poll(t.ID); err != nil {
-			return err
+			return queue.Standing{}, "", err
 		}
 		subject, held = t.Subject, &t
 	} else if subject == "" {
@@ -50,54 +69,53 @@ func (s *Server) enter(c *fiber.Ctx) error {
 	}
 	ctx, cancel := queueContext()
 	defer cancel()
-	standing, err := s.place(ctx, c, l, subject, held)
-	if err != nil {
-		return s.visitorError(l, "entering", err)
+	if standing, err = s.place(ctx, c, l, subject, held); err != nil {
+		return standing, "", s.visitorError(l, "entering", err)
 	}
-	signed, err := s.cfg.Tickets.Sign(standing.Ticket, l.watch.Now())
+	if signed, err = s.cfg.Tickets.Sign(standing.Ticket, l.watch.Now()); err != nil {
+		return standing, "", err
+	}
+	s.setTicket(c, l, signed)
+	return standing, signed, nil
+}
+
+// position tells where the holder of a ticket stands.
+func (s *Server) position(c *fiber.Ctx) error {
+	l, subject, err := s.asked(c)
 	if err != nil {
 		return err
 	}
-	s.setTicket(c, l, signed)
-	if standing.Created {
-		c.Status(fiber.StatusCreated)
+	standing, signed, err := s.lookUp(c, l, subject)
+	if err != nil {
+		return err
 	}
 	return s.standingAnswer(c, l, standing, signed)
 }
 
-// position tells where the holder of a ticket stands. When another ticket of
-// the same visitor holds the place, they are given that one.
-func (s *Server) position(c *fiber.Ctx) error {
-	l, err := s.line(c)
-	if err != nil {
-		return err
-	}
-	subject, err := s.visitor(c, l)
-	if err != nil {
-		return err
-	}
+// lookUp finds where the holder of a ticket stands. When another ticket of the same
+// visitor holds the place, or the ticket is old, they are given a signed one; else it
+// is empty.
+func (s *Server) lookUp(c *fiber.Ctx, l *line, subject string) (standing queue.Standing, signed string, err error) {
 	t, err := s.ticket(c, l, subject)
 	if err != nil {
-		return err
+		return standing, "", err
 	}
 	if err := s.limits.poll(t.ID); err != nil {
-		return err
+		return standing, "", err
 	}
 	ctx, cancel := queueContext()
 	defer cancel()
-	standing, err := l.line.Standing(ctx, t)
-	if err != nil {
-		return s.visitorError(l, "looking up a place", err)
+	if standing, err = l.line.Standing(ctx, t); err != nil {
+		return standing, "", s.visitorError(l, "looking up a place", err)
 	}
-	signed := ""
 	if standing.State.Live() && (standing.Ticket.ID != t.ID || s.isOld(t, l.watch.Now())) {
 		if signed, err = s.cfg.Tickets.Sign(standing.Ticket, l.watch.Now()); err != nil {
-			return err
+			return standing, "", err
 		}
 		s.setTicket(c, l, signed)
 		c.Set(headerTicket, signed)
 	}
-	return s.standingAnswer(c, l, standing, signed)
+	return standing, signed, nil
 }
 
 // isOld reports whether a ticket has lived for half of its time. Whoever keeps
@@ -106,20 +124,27 @@ func (s *Server) isOld(t queue.Ticket, now time.Time) bool {
 	return t.ExpiresAt.Sub(now) < s.cfg.Tickets.TTL()/2
 }
 
-// leave gives a place up. A genuine ticket always leaves: one that has expired
-// may still have its place, and one of an earlier epoch has nothing to give up.
+// leave gives a place up.
 func (s *Server) leave(c *fiber.Ctx) error {
 	if err := s.welcome(c); err != nil {
 		return err
 	}
-	l, err := s.line(c)
+	l, subject, err := s.asked(c)
 	if err != nil {
 		return err
 	}
-	subject, err := s.visitor(c, l)
-	if err != nil {
+	if err := s.giveUp(c, l, subject); err != nil {
 		return err
 	}
+	c.Set(headerState, string(queue.Left))
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return noContent(c)
+}
+
+// giveUp takes the visitor out of the line, and their ticket out of the cookie. A
+// genuine ticket always leaves: one that has expired may still have its place, and one
+// of an earlier epoch has nothing to give up.
+func (s *Server) giveUp(c *fiber.Ctx, l *line, subject string) error {
 	t, err := s.ticket(c, l, subject)
 	if err != nil && !errors.Is(err, queue.ErrTicketExpired) {
 		return err
@@ -133,9 +158,7 @@ func (s *Server) leave(c *fiber.Ctx) error {
 		return s.visitorError(l, "leaving", err)
 	}
 	setCookie(c, l.cookie, "", 0)
-	c.Set(headerState, string(queue.Left))
-	c.Set(fiber.HeaderCacheControl, "no-store")
-	return noContent(c)
+	return nil
 }
 
 // lineStatus is what everybody may know of a line.
