@@ -39,6 +39,8 @@ const (
 func (s *Server) routePages(r *router) {
 	r.get("/", s.page("shop", shellCache))
 	r.get("/wait", s.page("wait", shellCache))
+	r.get("/wait/plain", s.plain)
+	r.post("/wait/plain", s.plainDo)
 	r.get("/assets/*", s.asset)
 }
 

@@ -205,21 +205,27 @@ func spread(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d)/2+1))
 }
 
-// fail answers with the problem that err means. What is broken is logged with
-// its cause: an error nobody foresaw, whose client gets the request id to ask
-// with, and a store that does not answer.
+// fail answers with the problem that err means.
 func (s *Server) fail(c *fiber.Ctx, route *routeMetrics, err error) {
 	p, known := problemOf(err)
-	s.metrics.problems(route.app).count(p.code)
-	switch {
-	case !known:
+	if !known {
 		s.logCause(c, slog.LevelError, "internal error", err)
-	case p.status == fiber.StatusServiceUnavailable && !p.routine:
-		if leftOut, due := s.causes.due(p.code, time.Now()); due {
-			s.logCause(c, slog.LevelWarn, "not available", err, slog.String("code", p.code), slog.Int("left_out", leftOut))
-		}
 	}
+	s.noteProblem(c, route.app, p, err)
 	writeProblem(c, p)
+}
+
+// noteProblem counts a problem, and logs the cause of one that is ours to mend: a store that
+// does not answer. (Of an error that nobody foresaw, the client gets the request id to
+// ask with.)
+func (s *Server) noteProblem(c *fiber.Ctx, app string, p problem, err error) {
+	s.metrics.problems(app).count(p.code)
+	if p.status != fiber.StatusServiceUnavailable || p.routine {
+		return
+	}
+	if leftOut, due := s.causes.due(p.code, time.Now()); due {
+		s.logCause(c, slog.LevelWarn, "not available", err, slog.String("code", p.code), slog.Int("left_out", leftOut))
+	}
 }
 
 // writeProblem writes an RFC 9457 problem. The type is about:blank, so the

@@ -27,8 +27,10 @@ const defaultLine = "default"
 type Pages struct {
 	options   Options
 	version   string
-	files     map[string]File // below /assets/ or /assets/VERSION/
-	languages map[string]string
+	files     map[string]File              // below /assets/ or /assets/VERSION/
+	languages map[string]string            // names, by code
+	codes     []string                     // of the languages, sorted
+	spoken    map[string]map[string]string // texts of the page without scripts, by language and key
 	settings  string
 	templates map[string]*template.Template
 
@@ -68,7 +70,7 @@ func New(o Options) (*Pages, error) {
 	if o.Currency == "" {
 		o.Currency = "EUR"
 	}
-	p := &Pages{options: o, files: make(map[string]File), languages: make(map[string]string), templates: make(map[string]*template.Template)}
+	p := &Pages{options: o, files: make(map[string]File), languages: make(map[string]string), spoken: make(map[string]map[string]string), templates: make(map[string]*template.Template)}
 	if err := p.readAssets(); err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
@@ -110,6 +112,9 @@ func (p *Pages) readAssets() error {
 	})
 }
 
+// shells are the pages that a script fills.
+var shells = []string{"wait", "shop", "admin"}
+
 // seal names the version of all that there is: files, and the shells as they are
 // without a version of their own.
 func (p *Pages) seal() error {
@@ -117,7 +122,7 @@ func (p *Pages) seal() error {
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
 		fmt.Fprintf(sum, "%s %s\n", name, p.files[name].ETag)
 	}
-	for _, name := range []string{"wait", "shop", "admin"} {
+	for _, name := range shells {
 		body, err := p.fill(name, defaultLine)
 		if err != nil {
 			return err
@@ -166,14 +171,19 @@ func (p *Pages) shell(line string) shell {
 }
 
 // PlainAddress is the path of the page without scripts, for a line, and in a language
-// where one was asked for.
-func PlainAddress(line, language string) string {
+// where one was asked for. marks are parameters that are there or not.
+func PlainAddress(line, language string, marks ...string) string {
 	query := url.Values{}
 	if line != defaultLine {
 		query.Set("line", line)
 	}
 	if language != "" {
 		query.Set("lang", language)
+	}
+	for _, mark := range marks {
+		if mark != "" {
+			query.Set(mark, "1")
+		}
 	}
 	if len(query) == 0 {
 		return "/wait/plain"

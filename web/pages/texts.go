@@ -1,10 +1,14 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,6 +23,7 @@ type language struct {
 	Time  map[string]string `json:"time"`
 	Wait  map[string]string `json:"wait"`
 	Shop  map[string]string `json:"shop"`
+	Plain map[string]string `json:"plain"` // of the page without scripts
 	Admin map[string]string `json:"admin"`
 }
 
@@ -42,8 +47,15 @@ func (p *Pages) readTexts() error {
 		read[strings.TrimSuffix(path.Base(name), ".json")] = l
 	}
 	english := read[fallback]
+	p.codes = slices.Sorted(maps.Keys(read))
 	for code, l := range read {
 		p.languages[code] = l.Name
+		spoken := map[string]string{"lang": code, "dir": l.Dir}
+		add(spoken, "page", english.Page, l.Page)
+		add(spoken, "time", english.Time, l.Time)
+		add(spoken, "wait", english.Wait, l.Wait)
+		add(spoken, "plain", english.Plain, l.Plain)
+		p.spoken[code] = spoken
 		for page, sections := range map[string][2]map[string]string{
 			"wait": {english.Wait, l.Wait}, "shop": {english.Shop, l.Shop}, "admin": {english.Admin, l.Admin},
 		} {
@@ -70,4 +82,48 @@ func add(texts map[string]string, section string, sources ...map[string]string) 
 			texts[section+"."+key] = text
 		}
 	}
+}
+
+// Choose is the language to answer in: the one that is asked for by its code, or the
+// first there is of an Accept-Language. The scripts choose alike (texts.js).
+func (p *Pages) Choose(asked, accept string) string {
+	for _, wanted := range append([]string{asked}, preferred(accept)...) {
+		// zh-Hant-TW is also served by zh-Hant, and by zh.
+		for code := wanted; code != ""; code = code[:max(0, strings.LastIndexByte(code, '-'))] {
+			for _, there := range p.codes {
+				if strings.EqualFold(there, code) {
+					return there
+				}
+			}
+		}
+	}
+	return fallback
+}
+
+// maxPreferred bounds how many languages of a header are looked at.
+const maxPreferred = 20
+
+// preferred are the languages of an Accept-Language, the most wanted first.
+func preferred(accept string) []string {
+	type weighted struct {
+		code   string
+		weight float64
+	}
+	var all []weighted
+	for one := range strings.SplitSeq(accept, ",") {
+		code, parameter, _ := strings.Cut(one, ";")
+		weight := 1.0
+		if _, q, ok := strings.Cut(parameter, "q="); ok {
+			weight, _ = strconv.ParseFloat(strings.TrimSpace(q), 64) // what is none is not wanted
+		}
+		if code = strings.TrimSpace(code); weight > 0 && len(all) < maxPreferred {
+			all = append(all, weighted{code, weight})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b weighted) int { return cmp.Compare(b.weight, a.weight) })
+	codes := make([]string, len(all))
+	for i, w := range all {
+		codes[i] = w.code
+	}
+	return codes
 }

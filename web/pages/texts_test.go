@@ -22,7 +22,7 @@ func textsOf(t *testing.T, code string) map[string]string {
 		t.Fatal(err)
 	}
 	texts := make(map[string]string)
-	for section, of := range map[string]map[string]string{"page": l.Page, "time": l.Time, "wait": l.Wait, "shop": l.Shop, "admin": l.Admin} {
+	for section, of := range map[string]map[string]string{"page": l.Page, "plain": l.Plain, "time": l.Time, "wait": l.Wait, "shop": l.Shop, "admin": l.Admin} {
 		add(texts, section, of)
 	}
 	return texts
@@ -37,14 +37,18 @@ func TestTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range sources {
+	program, err := filepath.Glob("*.go") // the page without scripts
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(sources, program...) {
 		body, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all.Write(body)
 	}
-	for _, m := range regexp.MustCompile(`['"]((?:page|shop|wait|admin)\.\w+)['"]`).FindAllStringSubmatch(all.String(), -1) {
+	for _, m := range regexp.MustCompile(`['"]((?:page|plain|shop|wait|admin)\.\w+)['"]`).FindAllStringSubmatch(all.String(), -1) {
 		if used[m[1]] = true; there[m[1]] == "" {
 			t.Errorf("the text %s is missing", m[1])
 		}
