@@ -77,7 +77,7 @@ func judgeEarly(t *testing.T, ask func(method, target, body string, h ...string)
 			return
 		}
 		code := "database_unavailable"
-		if strings.HasPrefix(path, "/queue") || strings.HasPrefix(path, "/admin/api/lines") {
+		if strings.HasPrefix(path, "/queue") || strings.HasPrefix(path, "/admin/api/lines") || path == "/admin/api/me" || path == "/admin/api/journal" {
 			code = "queue_unavailable"
 		}
 		a.problem(503, code)
