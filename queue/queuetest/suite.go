@@ -72,6 +72,8 @@ func Run(t *testing.T, impl Implementation) {
 		{"the lag and unknown orders", testLagOfUnknown},
 		{"the caller's reason", testWhy},
 		{"who gives up", testLeft},
+		{"who has entered", testEntered},
+		{"the head and the last place", testHead},
 		{"export", testExport},
 		{"a draw is never forgotten", testDrawIsRemembered},
 		{"a loss holds admission", testLoss},
