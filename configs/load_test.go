@@ -261,7 +261,7 @@ func TestPrintedConfigHidesSecrets(t *testing.T) {
 	t.Parallel()
 	got, err := load(t, []string{
 		"SLUICE_SECRET=0123456789abcdef0123456789abcdef",
-		"SLUICE_ADMIN_TOKEN=hunter2-and-sixteen-bytes",
+		"SLUICE_ADMIN_TOKEN=alice=hunter2-and-sixteen-bytes,bob=hunter2-and-other-bytes",
 		"SLUICE_REDIS=redis://:hunter2@localhost:6379/1",
 		"SLUICE_DATABASE=mysql://sluice:hun@ter2@localhost:3306/shop?tls=true",
 		"SLUICE_PAYMENTS_PROVIDER=https://shop:hunter2@pay.example.com/v1",

@@ -64,7 +64,7 @@ type outcome struct {
 func (f *forecasts) observe(v View) Accuracy {
 	last := f.last
 	f.last = &v
-	if last == nil || !continues(last.Snapshot, v.Snapshot) || v.standsStill() || v.At.Sub(last.At) > forecastGap {
+	if last == nil || !continues(last.Snapshot, v.Snapshot) || v.At.Sub(last.At) > forecastGap {
 		f.open, f.next = nil, time.Time{} // the store's clock may be another one
 	}
 	f.settle(last, v)

@@ -72,6 +72,8 @@ var (
 	pollBudgetDesc = describe("line_poll_budget", "Polls per second that the line may take from all instances; 0 is no bound.", "line")
 	modeDesc       = describe("line_mode", "1 for the mode in force: an operator's, or what is in its place while the line's store is away.", "line", "mode")
 	storeAwayDesc  = describe("line_store_away", "1 while the line's store is away.", "line")
+	estimatesDesc  = describe("line_estimates_total", "Waits told to the last in the line that have ended: before, in (kept) or after the range told.", "line", "outcome")
+	errorDesc      = describe("line_estimate_error_ratio", "(actual wait - told) / told, of the waits that ended in the last 15 s; absent without any.", "line")
 	limitedByDesc  = describe("line_limited_by", "1 for what kept the last batch from being larger.", "line", "reason")
 )
 
@@ -90,6 +92,8 @@ func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- lineAgeDesc
 	ch <- pollBudgetDesc
 	ch <- limitedByDesc
+	ch <- estimatesDesc
+	ch <- errorDesc
 	ch <- modeDesc
 	ch <- storeAwayDesc
 	describeAll(ch, lineFigures)
@@ -110,6 +114,12 @@ func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(ch, storeAwayDesc, oneIf(l.away()), l.id)
 			for _, mode := range modes {
 				gauge(ch, modeDesc, oneIf(l.mode(v) == mode), l.id, string(mode))
+			}
+			for outcome, n := range map[string]int64{"early": v.Accuracy.Early, "kept": v.Accuracy.Kept, "late": v.Accuracy.Late} {
+				ch <- prometheus.MustNewConstMetric(estimatesDesc, prometheus.CounterValue, float64(n), l.id, outcome)
+			}
+			if v.Accuracy.Recent > 0 {
+				gauge(ch, errorDesc, v.Accuracy.Error, l.id)
 			}
 			for _, by := range limitReasons {
 				gauge(ch, limitedByDesc, oneIf(l.limitedBy(v) == string(by)), l.id, string(by))

@@ -20,6 +20,7 @@ func TestMetrics(t *testing.T) {
 		f.public("GET", "/orders/one", "", bearerToken(token)).want(404)
 		f.public("GET", "/orders/two", "", bearerToken(token)).want(404)
 		f.public("GET", "/no/such/thing", "").want(404)
+		f.admin("GET", "/admin/api/lines/nosuch", "").want(404)
 		time.Sleep(time.Second)
 		a := f.admin("GET", "/metrics", "").want(200)
 		for _, want := range []string{
@@ -28,6 +29,8 @@ func TestMetrics(t *testing.T) {
 			`sluice_http_requests_total{listener="public",route="unmatched",status="404"} 1`,
 			`sluice_http_request_seconds_count{listener="public",route="/orders"} 1`,
 			`sluice_line_waiting{line="default"} 1`, `sluice_line_admitted_total{line="default"} 1`, `sluice_line_waiting{line="side"} 0`,
+			`sluice_http_problems_total{code="order_not_found",listener="public"} 2`, `sluice_http_problems_total{code="not_found",listener="public"} 1`,
+			`sluice_http_problems_total{code="line_not_found",listener="admin"} 1`, `sluice_line_estimates_total{line="default",outcome="kept"} 0`,
 			`sluice_orders_workers 10`, `sluice_orders_completed_total 1`, `sluice_http_connections{listener="public"}`, "go_goroutines", "go_gc_heap_live_bytes",
 		} {
 			if !strings.Contains(a.body, want) {
