@@ -199,8 +199,8 @@ export class Chart {
     const ends = this.shown.map(({ tops, bottoms, values }, slot) => {
       const v = (tops ?? values).findLast((value) => value !== null);
       const under = bottoms?.findLast((_, i) => tops[i] !== null);
-      return { slot, y: v === undefined ? bottom : this.y(under === undefined ? v : (v + under) / 2) };
-    }).sort((a, b) => a.y - b.y);
+      return { slot, y: v !== undefined && this.y(under === undefined ? v : (v + under) / 2) };
+    }).filter(({ y }) => y !== false).sort((a, b) => a.y - b.y);
     ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + tall : edge.top + 4)));
     ends.reverse().forEach((end, i) => (end.y = Math.min(end.y, i ? ends[i - 1].y - tall : bottom)));
     for (const name of this.names) name.textContent = '';
@@ -254,4 +254,5 @@ function place(el, attributes, text) {
   if (text !== undefined && el.textContent !== text) el.textContent = text;
 }
 
-const short = (name) => (name.length > 12 ? `${name.slice(0, 10)}…` : name);
+// short keeps both ends of a long name: those of processes differ in the last part.
+const short = (name) => (name.length > 12 ? `${name.slice(0, 4)}…${name.slice(-6)}` : name);

@@ -67,8 +67,8 @@ function limit(l) {
 
 // newcomer is what somebody who enters now is told.
 function newcomer(l) {
-  if (l.estimated_wait_range_ms) return l.waiting ? span(...l.estimated_wait_range_ms) : t('admin.noWait');
-  return l.waiting ? t('admin.notKnown') : t('admin.noWait');
+  if (['no_one_waiting', 'passthrough'].includes(limit(l)) && !l.waiting) return t('admin.noWait');
+  return l.estimated_wait_range_ms ? span(...l.estimated_wait_range_ms) : t('admin.notKnown');
 }
 
 function more(l) {
