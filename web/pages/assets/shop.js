@@ -164,9 +164,10 @@ function render() {
 }
 
 function crowd({ state, waiting, admitted_per_second: rate }) {
+  const line = waiting > 0 && t('shop.crowd', { n: number(waiting) });
+  const pace = state !== 'open' ? t('shop.crowdShut') : rate >= 1 && line && t('shop.crowdRate', { n: number(Math.round(rate)) });
   $('crowd').dataset.state = state;
-  const key = waiting > 0 ? 'shop.crowd' : 'shop.noCrowd';
-  $('crowd').textContent = state === 'open' || waiting > 0 ? t(key, { n: number(waiting), rate: number(Math.round(rate)) }) : t('shop.crowdShut');
+  $('crowd').textContent = [line, pace].filter(Boolean).join(' · ') || t('shop.noCrowd');
 }
 
 // steps marks where in the purchase the visitor is.

@@ -72,7 +72,7 @@ export function live() {
 export async function present(token, method, path, body, meanwhile = () => {}) {
   for (;;) {
     const answer = await call(method, path, { body, headers: { Authorization: `Bearer ${token}` } });
-    if (![0, 425, 503].includes(answer.status)) return answer;
+    if (![0, 425, 429, 502, 503, 504].includes(answer.status)) return answer;
     meanwhile(answer.status);
     await sleep(answer.retryAfter);
   }
