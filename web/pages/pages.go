@@ -46,6 +46,7 @@ type shell struct {
 	Logo     string // the picture's address
 	Branded  bool   // whether there is a brand.css
 	Line     string // that the visitor waits in
+	Shop     string // where the way back leads
 	Plain    string // the address of the page for whoever runs no scripts
 	Settings string // JSON for the scripts
 }
@@ -166,7 +167,7 @@ func (p *Pages) shell(line string) shell {
 	}
 	return shell{
 		Assets: assets, Name: p.options.Name, Title: title, Logo: p.options.logo(assets), Branded: len(p.files["brand.css"].Body) > 0,
-		Line: line, Plain: PlainAddress(line, ""), Settings: p.settings,
+		Line: line, Shop: p.options.Shop, Plain: PlainAddress(line, ""), Settings: p.settings,
 	}
 }
 

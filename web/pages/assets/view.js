@@ -89,7 +89,11 @@ function leadOf(now) {
   return words[now.state][1] ? t(words[now.state][1]) : '';
 }
 
-const troubleOf = (now) => now.detail ?? `${t(troubles[now.trouble])} ${now.state === 'full' ? '' : t(holds[now.held])}`;
+function troubleOf(now) {
+  if (now.detail) return now.detail;
+  const trouble = t(troubles[now.trouble]);
+  return ['full', 'admitted', 'elsewhere'].includes(now.state) ? trouble : `${trouble} ${t(holds[now.held])}`;
+}
 
 function tabTitle(now, title) {
   return now.state === 'waiting' && now.answer.position ? `${number(now.answer.position)} · ${t('wait.name')}` : title;
@@ -138,10 +142,9 @@ function buttons(now) {
   text('go', t(now.state === 'elsewhere' ? 'wait.goHere' : 'wait.go'));
   hide('go', !['admitted', 'elsewhere'].includes(now.state));
   hide('leave', !['waiting', 'scheduled', 'blocked'].includes(now.state) || now.held !== 'yes');
-  const go = $('go');
-  if (go) go.disabled = now.state === 'admitted' && !now.usable;
-  const enter = $('enter');
-  if (enter) enter.disabled = Boolean(now.entering);
+  // Not disabled, which would take the focus from whoever pressed it.
+  $('go')?.setAttribute('aria-disabled', now.state === 'admitted' && !now.usable);
+  $('enter')?.setAttribute('aria-disabled', Boolean(now.entering));
 }
 
 // switches shows whether the visitor is called by sound and notification.
@@ -156,14 +159,17 @@ export function switches() {
 // announce tells a screen reader what matters: another state, the turn at once, and a
 // place now and then; never each poll. What is seen is no live region.
 function announce(now, title) {
-  if (now.state !== shown.state || now.reason !== shown.reason || now.trouble !== shown.trouble) {
-    const parts = [title, leadOf(now), now.reason && t(reasons[now.reason]), now.trouble && troubleOf(now), now.answer?.message];
+  if (now.state !== shown.state || now.reason !== shown.reason) {
+    const parts = [`${title}.`, leadOf(now), now.reason && t(reasons[now.reason]), now.trouble && troubleOf(now), now.answer?.message];
     speak(now.state === 'admitted' ? 'alarm' : 'announce', parts.filter(Boolean).join(' '));
-    if (now.state !== 'waiting') said = null;
+    said = null;
+  } else if (now.trouble !== shown.trouble) {
+    speak('announce', now.trouble ? troubleOf(now) : title);
   }
   const { position } = now.answer ?? {};
   if (now.state !== 'waiting' || position === null || !worthSaying(said, position, Date.now())) return;
-  const place = t('wait.saidPlace', { n: number(position), time: waitOf(now.answer, now.reason) });
+  const range = now.answer.estimated_wait_range_ms;
+  const place = [t('wait.saidPlace', { n: number(position) }), range && t('wait.saidWait', { time: span(...range) })].filter(Boolean).join(' ');
   speak('announce', said ? place : `${$('announce')?.textContent ?? ''} ${place}`);
   said = { position, at: Date.now() };
 }

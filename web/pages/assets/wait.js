@@ -56,6 +56,13 @@ function later(ms, what = poll) {
   timer = setTimeout(what, ms);
 }
 
+// drop forgets what is on its way, and what would be asked next.
+function drop() {
+  round++;
+  clearTimeout(timer);
+  due = null;
+}
+
 // soon brings the next request forward, for somebody who is back.
 function soon() {
   if (due) later(pauseBefore(Date.now(), asked), due.what);
@@ -82,9 +89,12 @@ document.addEventListener('sluice-language', () => show(now));
 // -- answers
 
 function take({ status, body, retryAfter }, enters) {
+  const failed = status === 0 || status >= 500 || status === 429;
+  // An open turn needs nobody's answer.
+  if (failed && turn && Date.now() < turn.expiresAt) return later(Math.max(retryAfter, told));
   if (body.code === 'queue_full') return full(retryAfter);
   if (body.code === 'queue_unavailable') return blocked(retryAfter, enters);
-  if (status === 0 || status >= 500 || status === 429) return trouble(status, retryAfter, enters);
+  if (failed) return trouble(status, retryAfter, enters);
   failures = 0;
   until = low = null;
   if (body.state !== 'admitted') turn = null;
@@ -99,6 +109,7 @@ function take({ status, body, retryAfter }, enters) {
 function become(next) {
   now = { held, ...next };
   if (turn === null) hush();
+  if (!['waiting', 'scheduled', 'blocked'].includes(now.state) && $('leaving')?.open) $('leaving').close();
   show(now);
 }
 
@@ -170,10 +181,12 @@ function blocked(ms, enters) {
   later(Math.max(told, ms), enters ? join : poll);
 }
 
-// trouble leaves what is shown as it is.
+// trouble leaves what is shown as it is. One request that nobody answered says little: a
+// phone that wakes up asks before its radio is there.
 function trouble(status, ms, enters) {
   failures++;
-  become({ ...now, entering: false, trouble: status === 0 ? 'offline' : 'busy', held });
+  const certain = status !== 0 || failures > 1 || navigator.onLine === false;
+  become({ ...now, entering: false, held, ...(certain && { trouble: status === 0 ? 'offline' : 'busy' }) });
   later(retryIn({ failures, asked: ms, told: enters ? 0 : told, random: Math.random() }), enters ? join : poll);
 }
 
@@ -241,7 +254,7 @@ function goOn() {
 }
 
 $('go')?.addEventListener('click', () => {
-  if (!turn) return;
+  if (!turn || (now.state === 'admitted' && !now.usable)) return;
   turn.elsewhere = false;
   claim(turn.token, true);
   goOn();
@@ -253,13 +266,17 @@ $('back')?.addEventListener('click', (event) => {
 });
 
 hear((what) => {
-  if (what === 'left' && now.state !== 'left') return poll();
+  if (what === 'left') {
+    drop();
+    return end('left');
+  }
   if (what === 'going') return turn && !mine(turn.token) ? elsewhere() : soon();
 });
 
 // -- the visitor's choices
 
 $('enter')?.addEventListener('click', () => {
+  if (now.entering) return;
   become({ ...now, entering: true, trouble: undefined });
   join();
 });
@@ -267,14 +284,12 @@ $('enter')?.addEventListener('click', () => {
 $('leave')?.addEventListener('click', () => {
   const dialog = $('leaving');
   if (!dialog) return giveUp();
-  dialog.returnValue = '';
   dialog.showModal();
 });
-$('leaving')?.addEventListener('close', () => $('leaving').returnValue === 'leave' && giveUp());
+$('leaving')?.addEventListener('submit', (event) => event.submitter?.value === 'leave' && giveUp());
 
 async function giveUp() {
-  round++; // what is on its way does not count any more
-  clearTimeout(timer);
+  drop();
   if (await leave()) return end('left');
   become({ ...now, trouble: 'busy' });
   later(told);
@@ -282,4 +297,5 @@ async function giveUp() {
 
 $('sound')?.addEventListener('change', (event) => setSound(event.target.checked).finally(switches));
 $('notify')?.addEventListener('change', (event) => setNotification(event.target.checked).finally(switches));
-addEventListener('pointerdown', () => setTimeout(switches));
+// A touch may have let the sound play.
+for (const event of ['pointerdown', 'keydown']) addEventListener(event, () => setTimeout(switches, 300));
