@@ -1,5 +1,6 @@
 // What the pages say, in the reader's language. The words themselves are in files, one
 // for each page and language, that a shop adds its own to.
+import { rough } from './reckon.js';
 
 // settings are what the server tells the scripts of a page.
 export const settings = JSON.parse(document.querySelector('meta[name=sluice]').content);
@@ -89,6 +90,15 @@ export const number = (n) => new Intl.NumberFormat(texts.lang).format(n);
 export function money(n) {
   const cash = new Intl.NumberFormat(texts.lang, { style: 'currency', currency: settings.currency });
   return cash.format(n / 10 ** cash.resolvedOptions().maximumFractionDigits);
+}
+
+// span says a wait in the reader's language: about 4–6 minutes.
+export function span(low, high) {
+  const about = rough(low, high);
+  if (!about) return t('time.now');
+  const { unit, a, b } = about;
+  const format = new Intl.NumberFormat(texts.lang, { style: 'unit', unit, unitDisplay: 'long' });
+  return t('time.about', { span: a === b ? format.format(b) : (format.formatRange?.(a, b) ?? `${number(a)}–${format.format(b)}`) });
 }
 
 // clock is a remaining time as m:ss, with hours where there are any; as days and

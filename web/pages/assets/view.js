@@ -2,8 +2,8 @@
 // ids, and skips those that a shop's own template leaves out; an element with data-for
 // is shown in the states that it lists.
 import { notification, sound } from './alerts.js';
-import { behind, rough, worthSaying } from './reckon.js';
-import { clock, moment, number, t } from './texts.js';
+import { behind, worthSaying } from './reckon.js';
+import { clock, moment, number, span, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
 const main = document.querySelector('main') ?? document.body;
@@ -114,15 +114,6 @@ function waitOf(a, reason) {
   const range = a.estimated_wait_range_ms;
   if (range) return span(...range);
   return reason === 'sold_out' || !reason ? t('wait.measuring') : '–';
-}
-
-// span says a wait in the reader's language: about 4–6 minutes.
-export function span(low, high) {
-  const about = rough(low, high);
-  if (!about) return t('time.now');
-  const { unit, a, b } = about;
-  const format = new Intl.NumberFormat(t('lang'), { style: 'unit', unit, unitDisplay: 'long' });
-  return t('time.about', { span: a === b ? format.format(b) : (format.formatRange?.(a, b) ?? `${number(a)}–${format.format(b)}`) });
 }
 
 function draw(a) {
