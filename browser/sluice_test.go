@@ -84,6 +84,11 @@ func serve(t testing.TB, environ ...string) *sluice {
 		"SLUICE_LISTEN=127.0.0.1:0", "SLUICE_ADMIN_LISTEN=127.0.0.1:0",
 		"SLUICE_SECRET=" + secret, "SLUICE_LINE_JITTER=0s", "SLUICE_LINE_TICK=50ms",
 	}, environ...)}
+	for _, set := range environ {
+		if named, ok := strings.CutPrefix(set, "SLUICE_ADMIN_TOKEN="); ok {
+			_, s.token, _ = strings.Cut(named, "=")
+		}
+	}
 	t.Cleanup(s.kill)
 	s.start()
 	return s

@@ -172,7 +172,7 @@ func stateAdmitted(w world) {
 		p.until(`document.querySelector('main')?.dataset.state === 'admitted' || document.querySelector('#turn')`)
 		if p.at("/wait") && !eval[bool](p, `/ [0-5] s/.test(document.querySelector('#lead').textContent)`) {
 			p.untilText("#countdown", `^\d+:\d\d$`)
-			if !eval[bool](p, `document.querySelector('#go').disabled`) {
+			if !eval[bool](p, `document.querySelector('#go').matches('[disabled], [aria-disabled=true]')`) {
 				w.Error("the page offers to go on before the turn can be used")
 			}
 			w.look(p, "wait-admitted")

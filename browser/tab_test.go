@@ -275,6 +275,18 @@ func (p *tab) click(selector string) {
 	}
 }
 
+// fill types into a field in place of what is there.
+func (p *tab) fill(selector, text string) {
+	p.t.Helper()
+	p.click(selector)
+	eval[chromedp.Void](p, fmt.Sprintf(`document.querySelector(%q).select()`, selector))
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.KeyEvent(text)); err != nil {
+		p.t.Fatalf("type into %s: %v", selector, err)
+	}
+}
+
 // text is what an element shows.
 func (p *tab) text(selector string) string {
 	p.t.Helper()
