@@ -1,6 +1,7 @@
 // What the line is doing and why, in figures and in words.
 
-import { moment, number, span, t } from './texts.js';
+import { rough } from './reckon.js';
+import { moment, number, t } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
 const none = '–';
@@ -69,6 +70,15 @@ function limit(l) {
 function newcomer(l) {
   if (['no_one_waiting', 'passthrough'].includes(limit(l)) && !l.waiting) return t('admin.noWait');
   return l.estimated_wait_range_ms ? span(...l.estimated_wait_range_ms) : t('admin.notKnown');
+}
+
+// span is the wait that visitors are told, in short.
+function span(low, high) {
+  const wait = rough(low, high);
+  if (!wait) return t('time.now');
+  const { unit, a, b } = wait;
+  const format = new Intl.NumberFormat(t('lang'), { style: 'unit', unit, unitDisplay: 'short' });
+  return a === b ? format.format(b) : format.formatRange?.(a, b) ?? `${number(a)}–${format.format(b)}`;
 }
 
 function more(l) {
