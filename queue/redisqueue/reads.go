@@ -56,25 +56,34 @@ func (r *reads) find(ctx context.Context, subject string) (*read, error) {
 	return one, one.err
 }
 
-// fill is one pipeline. What fails is noted with each read.
+// fill is one pipeline: a rank for each, and once for all of them the places, the length
+// and the settings. What fails is noted with each read.
 func (r *reads) fill(ctx context.Context, some []*read) error {
 	pipe := r.client.Pipeline()
 	ranks := make([]*redis.IntCmd, len(some))
-	places := make([]*redis.FloatCmd, len(some))
+	var key any = r.waiting // boxed once, as each subject is
+	asked := make([]any, 2, 2+len(some))
+	asked[0], asked[1] = "zmscore", key
 	for i, one := range some {
-		ranks[i] = pipe.ZRank(ctx, r.waiting, one.subject)
-		places[i] = pipe.ZScore(ctx, r.waiting, one.subject)
+		var subject any = one.subject
+		ranks[i] = redis.NewIntCmd(ctx, "zrank", key, subject)
+		_ = pipe.Process(ctx, ranks[i]) // of a pipeline: only puts it in
+		asked = append(asked, subject)
 	}
+	places := redis.NewFloatSliceCmd(ctx, asked...)
+	_ = pipe.Process(ctx, places)
 	length := pipe.ZCard(ctx, r.waiting)
 	settings := pipe.HMGet(ctx, r.meta, "seed", "opens_at", "closes_at")
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	v := values(settings.Val())
 	d := draw{seed: v.text(0), opensAt: v.text(1), closesAt: v.text(2)}
+	failed := errors.Join(places.Err(), length.Err(), settings.Err())
 	for i, one := range some {
 		one.draw = d
-		one.err = errors.Join(notNil(ranks[i].Err()), notNil(places[i].Err()), length.Err(), settings.Err())
-		one.found = ranks[i].Err() == nil && places[i].Err() == nil
-		one.rank, one.place = ranks[i].Val(), int64(places[i].Val())
+		one.err = errors.Join(notNil(ranks[i].Err()), failed)
+		if one.found = one.err == nil && ranks[i].Err() == nil && i < len(places.Val()); one.found {
+			one.rank, one.place = ranks[i].Val(), int64(places.Val()[i]) // 0 of who has gone in between
+		}
 		one.length = max(length.Val(), one.rank+1) // somebody may be let in between two reads
 	}
 	return nil
