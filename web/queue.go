@@ -304,7 +304,8 @@ func optionalTime(t *time.Time) *string {
 // queueContext bounds a call of the line. Fiber's own context would not end
 // when the client leaves, so there is nothing to derive it from.
 func queueContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), queueTimeout)
+	d := &deadline{at: time.Now().Add(queueTimeout)}
+	return d, d.end
 }
 
 // queueError says what was being done; a deadline that passed means that the
