@@ -71,31 +71,52 @@ func New(o Options) (*Pages, error) {
 	if o.Currency == "" {
 		o.Currency = "EUR"
 	}
-	p := &Pages{options: o, files: make(map[string]File), languages: make(map[string]string), spoken: make(map[string]map[string]string), templates: make(map[string]*template.Template)}
-	if err := p.readAssets(); err != nil {
+	ours, err := readAssets()
+	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
-	if err := p.readTexts(); err != nil {
+	p := &Pages{
+		options: o, files: maps.Clone(ours.files), templates: maps.Clone(ours.templates),
+		languages: make(map[string]string), spoken: make(map[string]map[string]string),
+	}
+	mine := readOwn(o.Folder, &wrong)
+	if err := p.readTexts(mine.texts, &wrong); err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
+	}
+	for name, body := range mine.files {
+		p.files[ownFolder+name] = newFile(body, kinds[path.Ext(name)])
+	}
+	if _, ok := mine.files[path.Clean(o.Logo)]; !ok && o.Folder != "" && o.Logo != "" && !isAddress(o.Logo) {
+		wrong.add("logo", "%s is not a file in pages.folder that is served", o.Logo)
 	}
 	brand, err := o.brand(p.files["base.css"].Body, &wrong)
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	p.files["brand.css"] = newFile(brand, kinds[".css"])
-	if len(wrong) > 0 {
-		return nil, wrong
-	}
 	data, err := json.Marshal(settings{Languages: p.languages, Name: o.Name, Shop: o.Shop, Currency: o.Currency})
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
 	p.settings = string(data)
+	if mine.template != nil {
+		p.useTemplate(mine.template, &wrong)
+	}
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
 	return p, p.seal()
 }
 
-func (p *Pages) readAssets() error {
-	return fs.WalkDir(embedded, "assets", func(name string, entry fs.DirEntry, err error) error {
+// assets are the embedded files and templates, which are the same for all options.
+type assets struct {
+	files     map[string]File
+	templates map[string]*template.Template
+}
+
+var readAssets = sync.OnceValues(func() (assets, error) {
+	a := assets{make(map[string]File), make(map[string]*template.Template)}
+	return a, fs.WalkDir(embedded, "assets", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -105,13 +126,13 @@ func (p *Pages) readAssets() error {
 		}
 		name = strings.TrimPrefix(name, "assets/")
 		if path.Ext(name) == ".html" {
-			p.templates[strings.TrimSuffix(name, ".html")], err = template.New(name).Parse(string(body))
+			a.templates[strings.TrimSuffix(name, ".html")], err = template.New(name).Parse(string(body))
 			return err
 		}
-		p.files[name] = newFile(body, kinds[path.Ext(name)])
+		a.files[name] = newFile(body, kinds[path.Ext(name)])
 		return nil
 	})
-}
+})
 
 // shells are the pages that a script fills.
 var shells = []string{"wait", "shop", "admin"}

@@ -29,7 +29,7 @@ type language struct {
 
 // readTexts makes the file texts/PAGE.LANGUAGE.json of every page and language: the
 // page's texts, those of every page and of times, in English where the language has none.
-func (p *Pages) readTexts() error {
+func (p *Pages) readTexts(over map[string][]byte, wrong *Mistakes) error {
 	read := make(map[string]language)
 	found, err := fs.Glob(embedded, "texts/*.json")
 	if err != nil {
@@ -47,6 +47,10 @@ func (p *Pages) readTexts() error {
 		read[strings.TrimSuffix(path.Base(name), ".json")] = l
 	}
 	english := read[fallback]
+	for _, code := range slices.Sorted(maps.Keys(over)) {
+		read[code] = read[code].lay(code, over[code], english, wrong)
+	}
+	english = read[fallback]
 	p.codes = slices.Sorted(maps.Keys(read))
 	for code, l := range read {
 		p.languages[code] = l.Name
