@@ -12,7 +12,7 @@ import (
 // pagePolicy lets a page load what this server serves, and product images from
 // elsewhere; nothing inline runs, and nobody may put the page into a frame.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' http: https: data:; " +
-	"connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	"font-src 'self'; connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // assetPolicy is for a picture that is opened by itself, and for workers, which have
 // the policy of their own script.

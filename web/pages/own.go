@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Bounds of a shop's folder: all of it is kept in memory.
@@ -185,7 +186,7 @@ func (l language) lay(code string, body []byte, english language, wrong *Mistake
 	}
 	var over ownLanguage
 	if err := json.Unmarshal(body, &over, json.RejectUnknownMembers(true)); err != nil {
-		add("%s", strings.NewReplacer("cannot unmarshal JSON string into Go pages.ownLanguage: ", "", "jsontext: ", "", "json: ", "").Replace(err.Error()))
+		add("%s", malformed(err))
 		return l
 	}
 	if over.Name != "" {
@@ -230,6 +231,23 @@ func (l language) lay(code string, body []byte, english language, wrong *Mistake
 		*s.into = merged
 	}
 	return l
+}
+
+// malformed says what is wrong with a file of texts. The library's own words name Go
+// types.
+func malformed(err error) string {
+	syntax, semantic := (*jsontext.SyntacticError)(nil), (*json.SemanticError)(nil)
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		return fmt.Sprintf("%s is there twice", syntax.JSONPointer)
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("is not well-formed JSON: see byte %d", syntax.ByteOffset)
+	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
+		return fmt.Sprintf("%s is not known", semantic.JSONPointer)
+	case errors.As(err, &semantic):
+		return fmt.Sprintf("%s is of the wrong type: texts are in objects by section", semantic.JSONPointer)
+	}
+	return "cannot be read as JSON"
 }
 
 var valueOf = regexp.MustCompile(`\{\w+\}`)

@@ -93,6 +93,8 @@ func TestMistakesOfAFolder(t *testing.T) {
 		"texts/de.json":   `{"name":"Deutsch","dir":"ltr","sale":{}}`,
 		"texts/nl.json":   `{"name":"Nederlands","name":"x","dir":"ltr"}`,
 		"texts/1.json":    `{}`,
+		"texts/it.json":   `{,`,
+		"texts/es.json":   `{"wait":{"title":1}}`,
 		"notes.txt":       "x",
 		"other.html":      "x",
 		"data.json":       "{}",
@@ -112,7 +114,7 @@ func TestMistakesOfAFolder(t *testing.T) {
 	for _, want := range []string{
 		`wait.html: the element with the id "enter" is missing`, `wait.html: the attribute "onclick=" would do nothing`, `wait.html: what is inside of "<script>a" would not run`,
 		"texts/fr.json: wait.titel is not the name of a text", "texts/fr.json: wait.joining is empty", "texts/fr.json: wait.admittedLead must have the values {n}",
-		"texts/fr.json: name must be set", "texts/fr.json: dir must be", "texts/de.json: unknown object member name \"sale\"", "texts/nl.json: ", "texts/1.json: must be named by a language",
+		"texts/fr.json: name must be set", "texts/fr.json: dir must be", "texts/de.json: /sale is not known", "texts/nl.json: /name is there twice", "texts/it.json: is not well-formed JSON: see byte 1", "texts/es.json: /wait/title is of the wrong type", "texts/1.json: must be named by a language",
 		"notes.txt: is neither", "other.html: is neither", "data.json: is neither", "a b.css: must be named", "a/b/c/d/e: is too deep",
 		"away.css: cannot be read", "up.css: cannot be read", "pipe.css: is no file",
 		"logo: logo.png is not a file", "shop: must be an http", "currency: must be three", "accent: must be a colour",

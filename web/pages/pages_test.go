@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -110,34 +111,41 @@ func TestLanguagesAreChosenAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	const run = `
-		import { readFileSync } from 'node:fs';
-		const [file, languages, asked, accepted] = process.argv.slice(1);
-		const got = {};
+		const [file, cases] = process.argv.slice(1);
+		const languages = { ar: 'x', en: 'x', ko: 'x', pt: 'x', 'pt-BR': 'x', 'zh-Hant': 'x' };
+		let asked = '';
 		globalThis.document = {
-			querySelector: () => ({ content: JSON.stringify({ languages: JSON.parse(languages), currency: 'EUR', shop: '/' }) }),
+			querySelector: () => ({ content: JSON.stringify({ languages, currency: 'EUR', shop: '/' }) }),
 			documentElement: { dataset: { page: 'wait' } },
 		};
-		globalThis.location = { search: asked ? '?lang=' + asked : '' };
 		globalThis.localStorage = { getItem() { throw new Error('storage is off'); } };
-		Object.defineProperty(globalThis, 'navigator', { value: { languages: accepted ? accepted.split(',') : [] } });
-		globalThis.fetch = async (url) => { got.url = String(url); return { ok: true, json: async () => ({ lang: 'en' }) }; };
-		await import(file);
-		process.stdout.write(got.url.split('wait.').pop().replace('.json', ''));`
+		globalThis.fetch = async (url) => { asked = String(url); return { ok: true, json: async () => ({ lang: 'en' }) }; };
+		for (const [i, { Asked, Accept }] of JSON.parse(cases).entries()) {
+			globalThis.location = { search: Asked ? '?lang=' + Asked : '' };
+			Object.defineProperty(globalThis, 'navigator', { value: { languages: Accept ? Accept.split(',') : [] }, configurable: true });
+			await import(file + '?' + i);
+			console.log(asked.split('wait.').pop().replace('.json', ''));
+		}`
 	script, err := filepath.Abs("assets/texts.js")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct{ asked, accept, want string }{
+	cases := []struct{ Asked, Accept, Want string }{
 		{"", "", "en"}, {"", "ko-KR", "ko"}, {"", "pt-BR,pt", "pt-BR"}, {"", "pt-PT", "pt"}, {"", "zh-Hant-TW", "zh-Hant"}, {"", "zh-CN", "en"},
 		{"", "fr,AR-eg,ko", "ar"}, {"ko", "ar", "ko"}, {"KO-kr", "ar", "ko"}, {"xx", "ar", "ar"}, {"", "toString,constructor", "en"},
-	} {
-		if got := p.Choose(tc.asked, tc.accept); got != tc.want {
-			t.Errorf("the server: %q %q: %s instead of %s", tc.asked, tc.accept, got, tc.want)
-		}
-		settings := `{"ar":"x","en":"x","ko":"x","pt":"x","pt-BR":"x","zh-Hant":"x"}`
-		out, err := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", run, "--", "file://"+script, settings, tc.asked, tc.accept).CombinedOutput()
-		if err != nil || string(out) != tc.want {
-			t.Errorf("the scripts: %q %q: %s instead of %s, %v", tc.asked, tc.accept, out, tc.want, err)
+	}
+	encoded, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", run, "--", "file://"+script, string(encoded)).CombinedOutput()
+	lines := strings.Fields(string(out))
+	if err != nil || len(lines) != len(cases) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, tc := range cases {
+		if got := p.Choose(tc.Asked, tc.Accept); got != tc.Want || lines[i] != tc.Want {
+			t.Errorf("%q %q: %s by the server, %s by the scripts, and not %s", tc.Asked, tc.Accept, got, lines[i], tc.Want)
 		}
 	}
 	for accept, want := range map[string]string{ // what only a header says
