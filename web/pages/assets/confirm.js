@@ -95,5 +95,7 @@ form.addEventListener('submit', (event) => {
   if (asked && !go.disabled) send();
 });
 form.querySelector('[data-do=cancel]').addEventListener('click', () => end(null));
+// A key that is still held down from before is no answer.
+dialog.addEventListener('keydown', (event) => event.repeat && event.key === 'Enter' && event.preventDefault());
 dialog.addEventListener('cancel', (event) => sending && event.preventDefault()); // its outcome is awaited
 dialog.addEventListener('close', () => asked && end(null));
