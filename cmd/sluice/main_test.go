@@ -296,6 +296,10 @@ func TestBinary(t *testing.T) {
 		_, out = begin(t, data)
 		at = admin.FindStringSubmatch(out.await(t, "Stop it"))[1]
 		_, got := call(t, http.MethodGet, at+line, nil, "")
+		_, told := call(t, http.MethodGet, at+"/admin/api/journal", nil, "")
+		if entries, _ := told["entries"].([]any); len(entries) != 2 {
+			t.Errorf("the journal after kill -9: %v", told)
+		}
 		if got["epoch"] != want["epoch"] || got["paused"] != true || got["revision"] != want["revision"] {
 			t.Errorf("after kill -9: %v\nbefore: %v", got, want)
 		}
