@@ -15,6 +15,16 @@ import (
 // wireTime is RFC 3339 in UTC with milliseconds.
 const wireTime = "2006-01-02T15:04:05.000Z07:00"
 
+// Names and values of headers as the HTTP library keeps them, for what every poll has.
+var (
+	nameState        = []byte(headerState)
+	nameCacheControl = []byte(fiber.HeaderCacheControl)
+	nameVary         = []byte(fiber.HeaderVary)
+	nameRetryAfter   = []byte(fiber.HeaderRetryAfter)
+	uncacheable      = []byte("no-store")
+	varyTicket       = []byte("Cookie, X-Queue-Ticket")
+)
+
 // standingAnswer answers where a visitor stands. ticket, when not empty, is a
 // signed ticket that they should present from now on.
 //
@@ -50,10 +60,12 @@ func (s *Server) standingAnswer(c *fiber.Ctx, l *line, st queue.Standing, ticket
 	}
 	b = append(b, '}')
 
-	c.Set(headerState, string(st.State))
-	c.Set(fiber.HeaderCacheControl, "no-store")
-	c.Set(fiber.HeaderVary, "Cookie, X-Queue-Ticket")
-	c.Context().SetContentType(fiber.MIMEApplicationJSON)
+	h := &c.Response().Header
+	var state [16]byte
+	h.SetCanonical(nameState, append(state[:0], st.State...))
+	h.SetCanonical(nameCacheControl, uncacheable)
+	h.SetCanonical(nameVary, varyTicket)
+	h.SetContentType(fiber.MIMEApplicationJSON)
 	c.Response().SetBody(b)
 	return nil
 }
@@ -141,7 +153,8 @@ func (l *line) reason(view queue.View) string {
 
 // appendPoll tells when to ask next, in the body and in the header.
 func appendPoll(b []byte, c *fiber.Ctx, poll time.Duration) []byte {
-	c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(poll), 10))
+	var seconds [20]byte
+	c.Response().Header.SetCanonical(nameRetryAfter, strconv.AppendInt(seconds[:0], ceilSeconds(poll), 10))
 	b = append(b, `,"poll_after_ms":`...)
 	return strconv.AppendInt(b, ceilMS(poll), 10)
 }
@@ -161,10 +174,31 @@ func (l *line) appendTimes(b []byte, st queue.Standing) []byte {
 	return appendTime(b, l.watch.Now())
 }
 
+// appendTime appends a time as [wireTime] writes it, without reading that layout each time.
 func appendTime(b []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 { // not of four digits
+		return append(t.AppendFormat(append(b, '"'), wireTime), '"')
+	}
+	hour, minute, second := t.Clock()
 	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, wireTime)
-	return append(b, '"')
+	b = appendDigits(b, year, 1000)
+	b = appendDigits(append(b, '-'), int(month), 10)
+	b = appendDigits(append(b, '-'), day, 10)
+	b = appendDigits(append(b, 'T'), hour, 10)
+	b = appendDigits(append(b, ':'), minute, 10)
+	b = appendDigits(append(b, ':'), second, 10)
+	b = appendDigits(append(b, '.'), t.Nanosecond()/1_000_000, 100)
+	return append(b, 'Z', '"')
+}
+
+// appendDigits appends n in as many digits as first, the value of the first of them, has.
+func appendDigits(b []byte, n, first int) []byte {
+	for ; first > 0; first /= 10 {
+		b = append(b, byte('0'+n/first%10))
+	}
+	return b
 }
 
 // appendEstimate appends the wait as a figure and a range, null while nothing

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,18 @@ func TestAdmissionsAreNotAllThatMovesALine(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestTimesAreWrittenAsTheLibraryDoes(t *testing.T) {
+	times := []time.Time{{}, time.Unix(0, 0), time.UnixMilli(253_402_300_799_999), time.UnixMilli(253_402_300_800_000), time.UnixMilli(-62_167_219_200_001)}
+	for range 2000 {
+		times = append(times, time.Unix(rand.Int64N(1<<36)-1<<33, rand.Int64N(1e9)).In(time.FixedZone("", rand.IntN(86_400)-43_200)))
+	}
+	for _, at := range times {
+		if got, want := string(appendTime(nil, at)), at.UTC().Format(`"`+wireTime+`"`); got != want {
+			t.Errorf("%s instead of %s", got, want)
+		}
+	}
 }
 
 func TestWaitingAnswerAllocatesLittle(t *testing.T) {
