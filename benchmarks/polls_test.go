@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/admission"
+	"sluice/journal"
+	"sluice/journal/filejournal"
 	"sluice/queue"
 	"sluice/queue/redisqueue"
 	"sluice/servicetest"
@@ -128,8 +131,13 @@ func (c *crowd) serve(t testing.TB, opts queue.Options, log *slog.Logger) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	entries, err := filejournal.Open(filepath.Join(t.TempDir(), "journal.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	server, err := web.New(web.Config{
-		Role: web.RoleQueue, Lines: web.NewLines(web.Line{Line: standby, Watch: watch, Standby: standby, Attendance: attendance}),
+		Journal: journal.NewBook(entries, log),
+		Role:    web.RoleQueue, Lines: web.NewLines(web.Line{Line: standby, Watch: watch, Standby: standby, Attendance: attendance}),
 		Tickets: c.tickets, Tokens: tokens, PollBudget: func(string) float64 { return 10_000 },
 		Overview: func() admission.Overview { return admission.Overview{} }, Log: log,
 	})
