@@ -26,9 +26,7 @@ export const open = () => ['pending', 'declined', 'payment_unknown'].includes(th
 
 export function make(order, token, coupon) {
   receipt.set({ order, token, coupon });
-  show();
-  $('receipt').focus();
-  $('receipt').scrollIntoView({ block: 'start' });
+  show('', true);
 }
 
 export function close() {
@@ -37,8 +35,9 @@ export function close() {
   $('receipt').hidden = true;
 }
 
-// show shows the order; lead, where given, stands for what its state says.
-export function show(lead) {
+// show shows the order; lead, where given, stands for what its state says. The eyes are
+// led there where that is news.
+export function show(lead, news = false) {
   const { order: o, coupon, elsewhere } = there();
   const [title, usual] = elsewhere ? ['shop.thanks', 'shop.elsewhere'] : says[o.state];
   $('receipt').hidden = false;
@@ -59,6 +58,9 @@ export function show(lead) {
   $('receiptClose').textContent = t(payable ? 'shop.giveUp' : 'shop.close');
   clearTimeout(timer);
   if (lookEvery[o.state]) timer = setTimeout(look, lookEvery[o.state]);
+  if (!news) return;
+  $('receipt').focus();
+  $('receipt').scrollIntoView({ block: 'start' });
 }
 
 function item(i) {
@@ -88,6 +90,7 @@ export async function pay() {
   else if (body.code === 'not_found') change(order, '', true); // nobody here takes payments
   else if (body.code === 'order_state') await look(); // it has been cancelled, or paid
   else change(order, body.detail || t('shop.failed'));
+  if ($('receiptPay').hidden) $('receipt').focus(); // it had the focus
 }
 
 function change(order, lead, elsewhere = there().elsewhere) {

@@ -43,17 +43,20 @@ const does = {
   close() {
     receipt.close();
     render();
+    $('title').focus();
   },
   again: (button) => getInLine(button.dataset.line),
   forget() {
     wanted.clear();
     $('notice').hidden = true;
+    render();
+    $('title').focus();
   },
 };
 
 // start makes a request with the turn at hand, or gets in line for one.
 function start(want) {
-  if (receipt.open()) return receipt.show(t('shop.first'));
+  if (receipt.open()) return receipt.show(t('shop.first'), true);
   receipt.close();
   wanted.set(want);
   if (fits(live(), want.line)) return proceed();
@@ -110,6 +113,7 @@ function claimed({ coupon_id: id, name, line, discount }, { code }) {
   keep(id, { code, name, line, discount });
   wanted.clear();
   tell('claimed', t('shop.claimed'), t('shop.claimedLead', { code }));
+  $('notice').focus(); // the button that was used goes away
 }
 
 function refused(want, line, status, { code, detail }) {

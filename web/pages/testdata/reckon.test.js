@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { arrival, destination, onward } from './handover.mjs';
-import { behind, pauseBefore, pollIn, retryIn, rough, travelled, worthSaying } from './reckon.mjs';
+import { arrival, destination, onward } from './handover.js';
+import { behind, pauseBefore, pollIn, retryIn, rough, travelled, worthSaying } from './reckon.js';
 
 const minute = 60_000;
 
