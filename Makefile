@@ -15,7 +15,7 @@ LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos bench-polls bench-coupons bench-orders \
-	pictures k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
+	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,14 @@ cover: ## measure the tests' coverage
 
 pictures: ## play the simulation; write the pictures and the table of docs/control.md
 	$(GO) run ./admission/simulation/pictures docs
+
+# What the README shows of them.
+shown := wait-waiting-1280-light wait-admitted-390-light wait-korean-390-dark shop-1280-light operator-1280-light
+
+screenshots: ## every page in every state, narrow and wide, light and dark, in screenshots/; the README's in docs/img
+	@rm -rf screenshots
+	$(GO) test -count=1 -run '^TestEmbedded$$' ./browser -screenshots $(CURDIR)/screenshots
+	@for name in $(shown); do cp "screenshots/$$name.png" "docs/img/page-$${name%-*-*}.png"; done
 
 k6-blackfriday: ## 1,000 users enter within 5 s and poll for 30 s, against a running sluice
 	$(K6) run k6/blackfriday.js

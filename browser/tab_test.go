@@ -330,10 +330,10 @@ func (p *tab) language(accept string) {
 	do(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: agent, AcceptLanguage: accept})
 }
 
-// withoutScripts has the page run none.
-func (p *tab) withoutScripts() {
+// scripts has pages run theirs, or none, from the next load on.
+func (p *tab) scripts(run bool) {
 	p.t.Helper()
-	do(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	do(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
 }
 
 // offline takes the network away, or gives it back.
