@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -270,6 +272,23 @@ func TestPlainInEveryLanguage(t *testing.T) {
 		r.press("leave").says(`<html lang="en"`, "Get in line")
 		r.query = "?lang=" + url.QueryEscape(`"><script>alert(1)</script>`)
 		r.look().says(`<html lang="ko"`)
+	})
+}
+
+// A shop's own language is one as any other, also from right to left; its name and its
+// operator are not believed to be harmless.
+func TestPlainFromRightToLeft(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "texts"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "texts", "ar.json"), []byte(`{"name":"العربية","dir":"rtl","wait":{"title":"<أنت في الصف>"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, setup{config: func(c *Config) { c.Pages.Folder, c.Pages.Name = dir, `<script>alert("x")</script>` }}, func(t *testing.T, f *fixture) {
+		f.enter()
+		r := f.reader("", "Accept-Language: ar-EG")
+		r.press("enter").says(`<html lang="ar" dir="rtl">`, "&lt;أنت في الصف&gt;", "People behind you", "&lt;script&gt;alert(")
 	})
 }
 
