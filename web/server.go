@@ -236,7 +236,7 @@ type Server struct {
 
 	public, admin *fiber.App
 	metrics       *metrics
-	pages         *pages.Pages
+	pages         *pages.Pages // nil in role orders
 	limits        limits
 	hosts         *allowedHosts
 	operators     []knownOperator // empty where no token is asked for
@@ -279,16 +279,16 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 	}
 	if cfg.Role != RoleOrders {
 		s.limits = newLimits(cfg.Limits)
+		shown, err := pages.New(cfg.Pages)
+		if err != nil {
+			return nil, fmt.Errorf("web: %w", err)
+		}
+		s.pages = shown
 	}
 	s.hosts = newAllowedHosts(cfg.AdminListen, cfg.AdminHosts)
 	s.operators = knownOperators(cfg.Operators)
 	s.metrics = newMetrics(s)
 	s.history = s.newHistory()
-	shown, err := pages.New(cfg.Pages)
-	if err != nil {
-		return nil, fmt.Errorf("web: %w", err)
-	}
-	s.pages = shown
 	s.public = s.newApp("public", s.routePublic)
 	s.admin = s.newApp("admin", s.routeAdmin)
 	return s, nil
