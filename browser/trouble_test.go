@@ -26,6 +26,8 @@ var troubles = map[string]func(world){
 	"back button":      backButton,
 	"hidden":           hidden,
 	"polls as told":    pollsAsTold,
+	"turn slept away":  turnSleptAway,
+	"turn given up":    turnGivenUp,
 }
 
 // One tab goes on with the turn, the other says so, and can take it over.
@@ -243,4 +245,48 @@ func (p *tab) told(r request) time.Duration {
 		p.t.Fatalf("%s answered %s", r.url, body)
 	}
 	return time.Duration(answer.After) * time.Millisecond
+}
+
+// aTurnAhead is a page that counts down to a turn, for half a minute at least.
+func (w *world) aTurnAhead() *tab {
+	w.Helper()
+	w.own("SLUICE_LINE_JITTER=10m", "SLUICE_LINE_ADMISSION_TTL=10m")
+	for range 3 { // the draw of the moment may be a short one
+		p := w.visit(w.line(settings{"rate_override": 100}), "#enter")
+		p.until(`document.querySelector('main')?.dataset.state === 'admitted' || document.querySelector('#turn')`)
+		if p.at("/wait") && eval[bool](p, `Number(/\d+/.exec(document.querySelector('#lead').textContent)) > 30`) {
+			return p
+		}
+	}
+	w.Fatal("never seen")
+	return nil
+}
+
+// A page that slept through the whole turn does not go on with it: it asks what is now.
+func turnSleptAway(w world) {
+	p := w.aTurnAhead()
+	asked := len(p.sent("/queue/position"))
+	eval[any](p, `(() => {
+		const now = Date.now;
+		Date.now = () => now() + 60 * 60_000;
+		document.dispatchEvent(new Event('visibilitychange'));
+	})()`)
+	eventually(w.T, "it asks", func() bool { return len(p.sent("/queue/position")) > asked || !p.at("/wait") })
+	p.state("admitted") // the server's clock is where it was
+}
+
+// Who has left in another tab is not taken on by this one.
+func turnGivenUp(w world) {
+	p := w.aTurnAhead()
+	eval[any](p, `(() => {
+		const line = new URLSearchParams(location.search).get('line');
+		const now = Date.now;
+		new BroadcastChannel('sluice.' + line).postMessage('left');
+		Date.now = () => now() + 10 * 60_000 - 15_000; // the turn could be used by now
+	})()`)
+	p.state("left")
+	// The countdown would have gone on within a second.
+	if state := eval[string](p, `new Promise((done) => setTimeout(() => done(document.querySelector('main').dataset.state), 1500))`); state != "left" {
+		w.Errorf("then it is %s", state)
+	}
 }

@@ -97,7 +97,7 @@ function take({ status, body, retryAfter }, enters) {
   if (failed) return trouble(status, retryAfter, enters);
   failures = 0;
   until = low = null;
-  if (body.state !== 'admitted') turn = null;
+  if (body.state !== 'admitted') noTurn();
   if (body.state === 'waiting') return waiting(body);
   if (body.state === 'scheduled') return scheduled(body);
   if (body.state === 'admitted') return admitted(body, enters);
@@ -149,6 +149,7 @@ function closed(a) {
 
 function end(state) {
   held = 'no';
+  noTurn();
   forget();
   become({ state });
 }
@@ -214,6 +215,12 @@ function admitted(a, insist) {
   if (!again) callVisitor({ title: t('wait.admitted'), text: t('wait.noteText', { time: clock(a.expires_in_ms) }) });
 }
 
+// noTurn ends the turn here: nothing may take the visitor on any more.
+function noTurn() {
+  clearTimeout(stepping);
+  turn = null;
+}
+
 function elsewhere() {
   clearTimeout(stepping);
   turn.elsewhere = true;
@@ -235,9 +242,11 @@ function opening() {
 }
 
 // goOn takes the visitor on, in the tab that the turn belongs to. Where there is no
-// connection the page stays: leaving it would lose what it shows.
+// connection the page stays: leaving it would lose what it shows. A turn may have passed
+// while the page slept, and the shop could do nothing with that.
 function goOn() {
   clearTimeout(stepping);
+  if (Date.now() >= turn.expiresAt) return poll();
   if (Date.now() < turn.usableAt) {
     turn.goAt = turn.usableAt;
     return opening();
