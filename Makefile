@@ -114,13 +114,9 @@ cover: ## measure the tests' coverage
 pictures: ## play the simulation; write the pictures and the table of docs/control.md
 	$(GO) run ./admission/simulation/pictures docs
 
-# What the README shows of them.
-shown := wait-waiting-1280-light wait-admitted-390-light wait-korean-390-dark shop-1280-light operator-1280-light
-
 screenshots: ## every page in every state, narrow and wide, light and dark, in screenshots/; the README's in docs/img
 	@rm -rf screenshots
 	$(GO) test -count=1 -run '^TestEmbedded$$' ./browser -screenshots $(CURDIR)/screenshots
-	@for name in $(shown); do cp "screenshots/$$name.png" "docs/img/page-$${name%-*-*}.png"; done
 
 k6-blackfriday: ## 1,000 users enter within 5 s and poll for 30 s, against a running sluice
 	$(K6) run k6/blackfriday.js

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"image"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -28,6 +29,16 @@ var views = []struct {
 	{390, 844, "light"}, {390, 844, "dark"}, {1280, 900, "light"}, {1280, 900, "dark"},
 }
 
+// pictured are the pictures that the README shows, by what they are called there: as much of
+// them as the window has.
+var pictured = map[string]string{
+	"wait-waiting-1280-light": "page-waiting",
+	"wait-admitted-390-light": "page-turn",
+	"wait-korean-390-dark":    "page-korean",
+	"shop-1280-light":         "page-shop",
+	"operator-1280-light":     "page-operator",
+}
+
 // look inspects what a page shows now, in every view: nothing runs over the window's
 // edge, and axe finds nothing that keeps somebody out.
 func (w world) look(p *tab, name string) {
@@ -43,7 +54,14 @@ func (w world) look(p *tab, name string) {
 		p.fits(in)
 		p.accessible(source, in)
 		if *screenshots != "" {
-			p.screenshot(filepath.Join(*screenshots, in+".png"))
+			picture := p.screenshot()
+			p.keep(picture, filepath.Join(*screenshots, in+".png"))
+			if name, ok := pictured[in]; ok {
+				part := picture.(interface {
+					SubImage(image.Rectangle) image.Image
+				}).SubImage(image.Rect(0, 0, int(v.width), int(min(v.height, max(v.width*5/8, 800)))))
+				p.keep(part, filepath.Join("..", "docs", "img", name+".png"))
+			}
 		}
 	}
 	// The narrowest that has to do; a window of 1280 zoomed to 200 and 400 %.
@@ -111,14 +129,19 @@ func (p *tab) accessible(source, in string) {
 	}
 }
 
-// screenshot keeps what the page shows, its whole length.
-func (p *tab) screenshot(file string) {
+// screenshot is what the page shows, its whole length.
+func (p *tab) screenshot() image.Image {
 	p.t.Helper()
 	shot := do(p, page.CaptureScreenshot, page.CaptureScreenshotParams{
 		Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: new(true),
 	})
 	picture, err := png.Decode(bytes.NewReader(shot.Data))
 	p.must(err)
+	return picture
+}
+
+func (p *tab) keep(picture image.Image, file string) {
+	p.t.Helper()
 	var small bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	p.must(encoder.Encode(&small, picture))
