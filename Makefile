@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos bench-polls bench-coupons bench-orders \
+.PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos bench-polls bench-memory bench-coupons bench-orders \
 	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
 
 help: ## list the targets
@@ -80,6 +80,9 @@ bench: ## run the Go benchmarks
 
 bench-polls: ## polls over HTTP on a Redis with 100,000 waiting, beside a constant answer; writes the table of docs/benchmarks.md
 	$(GO) test -count=1 -timeout 30m -run '^TestPolls$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
+
+bench-memory: ## what each of 10,000 to 1,000,000 who wait costs in Redis and in a process; writes the table of docs/benchmarks.md
+	$(GO) test -count=1 -timeout 60m -run '^TestMemory$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
 
 # More rounds: make bench-coupons ARGS="-rounds 5"
 bench-coupons: ## our ways to give out coupons beside the published ones; writes the table and picture of docs/benchmarks.md

@@ -85,23 +85,35 @@ func gather(t testing.TB, waiting, polled int) *crowd {
 	return c
 }
 
-// fill has so many enter; their tickets, in the order of arrival.
+// fill has so many enter an empty line; their tickets, in the order of arrival.
 func fill(t testing.TB, line queue.Line, n int) []queue.Ticket {
 	t.Helper()
 	tickets := make([]queue.Ticket, n)
+	enter(t, line, n, func(s queue.Standing) error {
+		if s.Position < 1 || s.Position > int64(n) {
+			return fmt.Errorf("position %d of %d", s.Position, n)
+		}
+		tickets[s.Position-1] = s.Ticket
+		return nil
+	})
+	return tickets
+}
+
+// enter has so many enter, many at once.
+func enter(t testing.TB, line queue.Line, n int, note func(queue.Standing) error) {
+	t.Helper()
 	var next atomic.Int64
 	var entering errgroup.Group
 	for range 200 {
 		entering.Go(func() error {
 			for next.Add(1) <= int64(n) {
 				s, err := line.Enter(t.Context(), queue.NewID(), nil)
+				if err == nil {
+					err = note(s)
+				}
 				if err != nil {
 					return err
 				}
-				if s.Position < 1 || s.Position > int64(n) {
-					return fmt.Errorf("position %d of %d", s.Position, n)
-				}
-				tickets[s.Position-1] = s.Ticket
 			}
 			return nil
 		})
@@ -109,7 +121,6 @@ func fill(t testing.TB, line queue.Line, n int) []queue.Ticket {
 	if err := entering.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	return tickets
 }
 
 func (c *crowd) serve(t testing.TB, opts queue.Options, log *slog.Logger) {
