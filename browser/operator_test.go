@@ -16,6 +16,7 @@ import (
 // operators are what the operator's page is there for.
 var operators = map[string]func(world){
 	"operator changes": operatorChanges,
+	"operator waits":   operatorWaits,
 	"operator acts":    operatorActs,
 	"operator watches": operatorWatches,
 	"operator login":   operatorLogin,
@@ -80,14 +81,36 @@ func operatorChanges(w world) {
 		w.becomes(line, change.field, change.want)
 		p.untilText("#journal li:first-child", change.field+"|"+fmt.Sprint(change.want))
 	}
+	p.until(`!document.querySelector('#confirm').open`)
 	p.click("form[data-patch=rate_override] [data-clear]")
 	p.click("#confirm [data-do=confirm]")
 	w.becomes(line, "rate_override", nil)
 }
 
+// A change that is on its way cannot be given up: the operator would not hear that it was made.
+func operatorWaits(w world) {
+	line := w.line(still)
+	p := w.manage(line)
+	eval[any](p, `(() => {
+		const send = window.fetch;
+		window.fetch = async (path, init) => {
+			if (init?.method === 'PATCH') await new Promise((done) => { window.goOn = done; });
+			return send(path, init);
+		};
+	})()`)
+	p.click("#pause")
+	p.click("#confirm [data-do=confirm]")
+	p.until(`window.goOn`)
+	eval[any](p, `document.querySelector('#confirm [data-do=cancel]').click()`)
+	eval[any](p, `goOn()`)
+	w.becomes(line, "paused", true)
+	p.until(`document.querySelector('#done').textContent && !document.querySelector('#confirm').open`)
+}
+
 // patch fills a form in and confirms.
 func (p *tab) patch(field, value string) {
 	p.t.Helper()
+	p.until(`!document.querySelector('#confirm').open`) // the last change may be made before its answer is here
 	form := "form[data-patch=" + field + "]"
 	eval[chromedp.Void](p, fmt.Sprintf(`(() => {
 		const field = document.querySelector(%q).elements[%q];

@@ -8,6 +8,7 @@ const dialog = $('confirm');
 const form = dialog.querySelector('form');
 const typed = form.elements.typed;
 const go = form.querySelector('[data-do=confirm]');
+const cancel = form.querySelector('[data-do=cancel]');
 
 let asked = null; // what is asked about; null where nothing is
 let sending = false;
@@ -58,6 +59,7 @@ function rows() {
 }
 
 function ready() {
+  cancel.disabled = sending; // its outcome is awaited: nobody may think that it was not made
   go.disabled = sending || Boolean(asked?.word && typed.value.trim() !== asked.word);
 }
 
@@ -94,8 +96,8 @@ form.addEventListener('submit', (event) => {
   event.preventDefault();
   if (asked && !go.disabled) send();
 });
-form.querySelector('[data-do=cancel]').addEventListener('click', () => end(null));
+cancel.addEventListener('click', () => end(null));
 // A key that is still held down from before is no answer.
 dialog.addEventListener('keydown', (event) => event.repeat && event.key === 'Enter' && event.preventDefault());
-dialog.addEventListener('cancel', (event) => sending && event.preventDefault()); // its outcome is awaited
+dialog.addEventListener('cancel', (event) => sending && event.preventDefault());
 dialog.addEventListener('close', () => asked && end(null));
