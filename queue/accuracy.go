@@ -26,9 +26,10 @@ const (
 )
 
 // Accuracy is how the waits that a line told came out: every few seconds what the last
-// in the line is told, against when the head of the line passed their place. What an
-// operator did to the pace meanwhile, a loss, or an end of the line before that place
-// makes a forecast void: it was not the estimate that was wrong.
+// in the line is told, against when the head of the line passed their place. A
+// pause, another mode, fixed rate or limit of people inside meanwhile, a loss, or an end
+// of the line before that place makes a forecast void: it was not the estimate that was
+// wrong.
 type Accuracy struct {
 	// Early, Kept and Late count the waits that ended before, in and after the range
 	// that was told, since the process began.

@@ -133,12 +133,15 @@ func (s *Server) putLine(c *fiber.Ctx) error {
 		return fmt.Errorf("web: the line %s was created and is not there", id)
 	}
 	view, _ := l.watch.View()
-	_, changes := req.changes(queue.DefaultOptions().Initial, view.Settings)
+	// What the settings were before is not known here: another process may have made the line.
+	values := strings.Join(req.values(view.Settings), "; ")
 	if created {
-		s.note(c, id, "create_line", "%s", strings.Join(changes, "; "))
+		s.note(c, id, "create_line", "%s", values)
 		return s.replyLine(c, fiber.StatusCreated, l)
 	}
-	s.note(c, id, "settings", "%s", strings.Join(changes, "; "))
+	if values != "" {
+		s.note(c, id, "settings", "%s", values)
+	}
 	return s.replyLine(c, fiber.StatusOK, l)
 }
 

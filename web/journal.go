@@ -123,6 +123,16 @@ func (r patchRequest) changes(before, after queue.Settings) (what string, change
 	return what, changes
 }
 
+// values are what the fields that were asked for are now.
+func (r patchRequest) values(now queue.Settings) (all []string) {
+	for _, f := range settings {
+		if f.asked(r) {
+			all = append(all, f.name+": "+f.value(now))
+		}
+	}
+	return all
+}
+
 func numberOrNull(f *float64) string {
 	if f == nil {
 		return "null"

@@ -49,7 +49,7 @@ func TestEveryChangeIsInTheJournal(t *testing.T) {
 			{"PATCH", "/lines/default", `{"mode":null,"max_active":7}`, "local default settings mode: passthrough → normal; max_active: 0 → 7"},
 			{"PATCH", "/lines/side", `{"opens_at":"2030-01-02T03:04:05Z"}`, "local side opens_at opens_at: null → 2030-01-02T03:04:05.000Z"},
 			{"PUT", "/lines/default", `{"weight":3}`, "local default weight weight: 1 → 3"},
-			{"PUT", "/lines/vip", `{"weight":2,"sold_out":true}`, "local vip create_line sold_out: false → true; weight: 1 → 2"},
+			{"PUT", "/lines/vip", `{"weight":2,"sold_out":true}`, "local vip create_line sold_out: true; weight: 2"},
 			{"PUT", "/lines/plain", ``, "local plain create_line "},
 			{"POST", "/lines/side/restart", `{}`, "local side restart epoch: 0 → "},
 			{"POST", "/products", `{"name":"Mug","price":1200,"stock":5,"line":"side"}`, "local side add_product 1: Mug, price 1200, stock 5"},

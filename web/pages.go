@@ -74,7 +74,9 @@ func (s *Server) shownLine(c *fiber.Ctx) string {
 func pageHeaders(c *fiber.Ctx, policy string) {
 	c.Set(fiber.HeaderContentSecurityPolicy, policy)
 	c.Set(fiber.HeaderXFrameOptions, "DENY")
-	c.Set(fiber.HeaderReferrerPolicy, "same-origin")
+	// With same-origin a form's POST to the shop would come from the origin "null". The
+	// path of a page stays here.
+	c.Set(fiber.HeaderReferrerPolicy, "strict-origin-when-cross-origin")
 	c.Set("Cross-Origin-Opener-Policy", "same-origin")
 	c.Set(headerResourcePolicy, "same-origin")
 	c.Set("Permissions-Policy", pagePermissions)

@@ -126,7 +126,7 @@ func TestSecurityHeaders(t *testing.T) {
 		}
 		for _, a := range []answered{f.public("GET", "/", ""), f.public("GET", "/wait", ""), f.admin("GET", "/admin", "")} {
 			for name, want := range map[string]string{
-				"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
+				"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "strict-origin-when-cross-origin",
 				"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 			} {
 				if got := a.header.Get(name); got != want {

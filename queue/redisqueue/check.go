@@ -20,13 +20,19 @@ func (e *EvictionError) Error() string {
 		"set it to noeviction", e.Policy)
 }
 
-// Check refuses a Redis that must not hold a line: errors are [*EvictionError],
+// Check refuses a Redis that must not hold a line: errors are [*EvictionError], [*VersionError],
 // or wrap [queue.ErrUnavailable]. It reads INFO, which managed services allow
 // where they forbid CONFIG. A policy without a memory limit never evicts.
 func Check(ctx context.Context, client redis.UniversalClient) error {
 	check := func(ctx context.Context, node redis.UniversalClient) error {
-		info, err := node.Info(ctx, "memory").Result()
+		info, err := node.Info(ctx, "server").Result()
 		if err != nil {
+			return unavailable("reading its version", err)
+		}
+		if err := judgeVersion(info); err != nil {
+			return err
+		}
+		if info, err = node.Info(ctx, "memory").Result(); err != nil {
 			return unavailable("reading its memory policy", err)
 		}
 		return judgeMemory(info)
@@ -67,16 +73,38 @@ func Guard(ctx context.Context, client redis.UniversalClient, every time.Duratio
 	}
 }
 
-func judgeMemory(info string) error {
-	var limit, policy string
+// VersionError says that this Redis is too old for a line. It is for the operator to
+// change, not to retry.
+type VersionError struct{ Version string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("redisqueue: Redis %s is too old: it must be %d.%d or later", e.Version, leastMajor, leastMinor)
+}
+
+// The oldest Redis with every command that is used: ZMSCORE came with it.
+const leastMajor, leastMinor = 6, 2
+
+// judgeVersion lets pass what does not tell: some managed services hide it.
+func judgeVersion(info string) error {
+	version := infoField(info, "redis_version")
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 || major > leastMajor || major == leastMajor && minor >= leastMinor {
+		return nil
+	}
+	return &VersionError{Version: version}
+}
+
+func infoField(info, name string) string {
 	for line := range strings.Lines(info) {
-		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
-		case "maxmemory":
-			limit = value
-		case "maxmemory_policy":
-			policy = value
+		if field, value, _ := strings.Cut(strings.TrimSpace(line), ":"); field == name {
+			return value
 		}
 	}
+	return ""
+}
+
+func judgeMemory(info string) error {
+	limit, policy := infoField(info, "maxmemory"), infoField(info, "maxmemory_policy")
 	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" {
 		return nil
 	}

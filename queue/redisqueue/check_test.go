@@ -25,3 +25,15 @@ func TestEvictingRedisIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestOldRedisIsRefused(t *testing.T) {
+	for version, refused := range map[string]bool{
+		"6.0.16": true, "5.0.7": true, "6.2.0": false, "7.0.15": false, "8.2.1": false, "10.0.0": false, "": false, "unknown": false,
+	} {
+		err := judgeVersion("# Server\r\nredis_version:" + version + "\r\nredis_mode:standalone\r\n")
+		var old *VersionError
+		if got := errors.As(err, &old); got != refused || got && old.Version != version {
+			t.Errorf("%q: %v, want refused %v", version, err, refused)
+		}
+	}
+}

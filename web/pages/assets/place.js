@@ -66,7 +66,8 @@ export async function enter(working) {
 // leave gives the place up, and tells whether that is certain.
 export async function leave() {
   const { status } = await call('POST', `/queue/leave${query}`, { headers: headers() });
-  if (status === 0 || status === 429 || status >= 500) return false;
+  // Without a ticket that is good there is no place: 401, and 404 of a line that is not there.
+  if (![204, 401, 404].includes(status)) return false;
   left.set(line);
   forget();
   tell('left');

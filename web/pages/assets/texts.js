@@ -34,11 +34,14 @@ function chosen() {
   }
 }
 
+// load asks until there is an answer. What is not there (a process of another release has
+// answered) is said in English.
 async function load(code) {
   for (let pause = 1000; ; pause = Math.min(2 * pause, 10_000)) {
     try {
       const answer = await fetch(new URL(`./texts/${page}.${code}.json`, import.meta.url));
       if (answer.ok) return await answer.json();
+      if (answer.status === 404 && code !== 'en') return await load('en');
     } catch {} // no connection, or half an answer
     await new Promise((done) => setTimeout(done, pause * (0.75 + Math.random() / 2)));
   }

@@ -34,9 +34,11 @@ export function kept(name) {
 
 export const wanted = kept('wanted'); // the request to make: { path, body, line, name }; line null: any turn will do
 export const turn = kept('turn'); // { token, line, expiresAt (ms of this clock) }
+const sent = kept('sent'); // true: this tab is in line, and comes back with a turn
 
 // 1. Who wants to buy goes to the waiting page. `#enter` has it take a place at once.
 export function getInLine(line) {
+  sent.set(true);
   location.assign(`/wait${line ? `?line=${encodeURIComponent(line)}` : ''}#enter`);
 }
 
@@ -47,6 +49,12 @@ export function takeTurn() {
   const given = new URLSearchParams(location.hash.slice(1));
   if (!given.get('sluice_token')) return false;
   history.replaceState(history.state, '', location.pathname + location.search);
+  // A link can bring a token as well, of somebody who would see what is bought with it. So
+  // what nobody went in line for replaces no turn, and buys nothing by itself.
+  const asked = sent.get();
+  sent.clear();
+  if (!asked && live()) return false;
+  if (!asked) wanted.clear();
   turn.set({
     token: given.get('sluice_token'),
     line: given.get('sluice_line') || 'default',

@@ -40,6 +40,25 @@ test('a turn is taken from the fragment, which is gone then', () => {
   assert.ok(JSON.parse(stored.get('sluice.turn')).token);
 });
 
+test('a token that nobody went in line for replaces no turn and buys nothing by itself', () => {
+  const arrive = (token) => {
+    location.hash = `#sluice_token=${token}&sluice_expires_in_ms=60000`;
+    return takeTurn();
+  };
+  turn.clear();
+  wanted.set({ path: '/orders' });
+  assert.equal(arrive('a.link'), true);
+  assert.equal(wanted.get(), null);
+  assert.equal(arrive('another.link'), false);
+  assert.equal(live().token, 'a.link');
+  wanted.set({ path: '/orders' });
+  getInLine(null);
+  assert.equal(arrive('own'), true);
+  assert.deepEqual([live().token, wanted.get().path], ['own', '/orders']);
+  assert.equal(arrive('a.third.link'), false);
+  wanted.clear();
+});
+
 test('a turn is over when its time is', () => {
   turn.set({ token: 'a', line: 'default', expiresAt: Date.now() - 1 });
   assert.equal(live(), null);
