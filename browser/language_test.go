@@ -102,9 +102,7 @@ func withoutScripts(w world) {
 	}
 	p.click("button[value=leave]")
 	p.until(`document.querySelector('button[value=enter]')`)
-	if n := w.figures(line)["waiting"]; n != 0.0 {
-		w.Errorf("%v wait", n)
-	}
+	w.becomes(line, "waiting", 0.0)
 	p.click("button[value=enter]")
 	p.until(`document.querySelector('button[value=leave]')`)
 	w.patch(line, settings{"rate_override": 100})

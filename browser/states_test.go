@@ -237,9 +237,7 @@ func stateLeft(w world) {
 	p.click("#leaving [value=leave]")
 	p.state("left")
 	w.look(p, "wait-left")
-	if n := w.figures(line)["waiting"]; n != 0.0 {
-		w.Errorf("%v wait", n)
-	}
+	w.becomes(line, "waiting", 0.0)
 	p.click("#enter")
 	p.state("waiting")
 }
