@@ -112,7 +112,7 @@ func (s *Server) addCoupon(c *fiber.Ctx) error {
 	if err != nil {
 		return fmt.Errorf("web: adding a coupon: %w", err)
 	}
-	s.note(c, req.Line, "add_coupon", "%d: %s, discount %d, quantity %d", id, clip(req.Name, maxQuoted), req.Discount, req.Quantity)
+	s.note(c, req.Line, "add_coupon", "%d: %q, discount %d, quantity %d", id, clip(req.Name, maxQuoted), req.Discount, req.Quantity)
 	return reply(c, fiber.StatusCreated, struct {
 		CouponID int64 `json:"coupon_id"`
 	}{id})

@@ -52,8 +52,8 @@ func TestEveryChangeIsInTheJournal(t *testing.T) {
 			{"PUT", "/lines/vip", `{"weight":2,"sold_out":true}`, "local vip create_line sold_out: true; weight: 2"},
 			{"PUT", "/lines/plain", ``, "local plain create_line "},
 			{"POST", "/lines/side/restart", `{}`, "local side restart epoch: 0 → "},
-			{"POST", "/products", `{"name":"Mug","price":1200,"stock":5,"line":"side"}`, "local side add_product 1: Mug, price 1200, stock 5"},
-			{"POST", "/coupons", `{"name":"Ten","quantity":9,"discount":100}`, "local - add_coupon 1: Ten, discount 100, quantity 9"},
+			{"POST", "/products", `{"name":"Mug, price 1,\n\u202e","price":1200,"stock":5,"line":"side"}`, `local side add_product 1: "Mug, price 1,\n\u202e", price 1200, stock 5`},
+			{"POST", "/coupons", `{"name":"Ten","quantity":9,"discount":100}`, `local - add_coupon 1: "Ten", discount 100, quantity 9`},
 			{"PATCH", "/orders", `{"test_delay_ms":20}`, "local - test_delay test_delay_ms: 5 → 20, of this process"},
 		}
 		for i, c := range changes {

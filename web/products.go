@@ -77,7 +77,7 @@ func (s *Server) addProduct(c *fiber.Ctx) error {
 	if err != nil {
 		return fmt.Errorf("web: adding a product: %w", err)
 	}
-	s.note(c, req.Line, "add_product", "%d: %s, price %d, stock %d", id, clip(req.Name, maxQuoted), req.Price, req.Stock)
+	s.note(c, req.Line, "add_product", "%d: %q, price %d, stock %d", id, clip(req.Name, maxQuoted), req.Price, req.Stock)
 	return reply(c, fiber.StatusCreated, struct {
 		ProductID int64 `json:"product_id"`
 	}{id})
