@@ -216,7 +216,10 @@ func (c *contract) judge(o *operation, a got) string {
 }
 
 func (c *contract) judgeProblem(o *operation, a got) string {
-	if a.header.Get("Content-Type") != "application/problem+json" {
+	// The page without scripts says itself what is wrong, where the document has it so.
+	page := a.header.Get("Content-Type") == "text/html; charset=utf-8" &&
+		(o == nil || slices.Contains(o.answers[a.status].types, "text/html"))
+	if !page && a.header.Get("Content-Type") != "application/problem+json" {
 		return fmt.Sprintf("an error that is no problem: content type %q", a.header.Get("Content-Type"))
 	}
 	wait := a.header.Get("Retry-After")
@@ -231,7 +234,7 @@ func (c *contract) judgeProblem(o *operation, a got) string {
 		return "a problem that may be cached"
 	case a.status >= 500 && a.status != 503:
 		return "a 5xx that is not 503"
-	case a.head:
+	case a.head || page:
 		return ""
 	}
 	var p problem
