@@ -11,8 +11,6 @@ import (
 
 // The picture is SVG, as those of the control law are: text, and the colours follow
 // the reader's light or dark mode.
-//
-//nolint:misspell // CSS has its own spelling
 const pictureStyle = `<style>
 text{font:12px system-ui,sans-serif;fill:#24292f}.t{font-size:15px;font-weight:600}.g{stroke:#d0d7de}
 .k0{fill:#0969da}.k1{fill:#8c959f}

@@ -62,7 +62,7 @@ func (b budget) open(p *tab, s *sluice, line string) {
 
 func (b budget) measure(t *testing.T, s *sluice, line string) (bytes float64, requests int) {
 	t.Helper()
-	p := open(t, chromium(t))
+	p := open(chromium(t), t)
 	b.open(p, s, line)
 	var list []string
 	for _, r := range p.sent("") {
@@ -81,7 +81,7 @@ func (b budget) measure(t *testing.T, s *sluice, line string) (bytes float64, re
 // mobile network. It is for whoever reads it.
 func (b budget) slowly(t *testing.T, s *sluice, line string) time.Duration {
 	t.Helper()
-	p := open(t, chromium(t))
+	p := open(chromium(t), t)
 	do(p, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: 6})
 	do(p, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{Latency: 400, DownloadThroughput: 50_000, UploadThroughput: 50_000}},

@@ -44,7 +44,7 @@ func (w *world) own(environ ...string) {
 // tab opens one of a new visitor.
 func (w world) tab() *tab {
 	w.Helper()
-	return open(w.T, chromium(w.T))
+	return open(chromium(w.T), w.T)
 }
 
 // visit opens the waiting page.

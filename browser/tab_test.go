@@ -48,18 +48,18 @@ type request struct {
 const before = `/queue/position.* 401`
 
 // open makes a tab of a visitor of its own: no cookies, nothing stored.
-func open(t testing.TB, in context.Context) *tab {
+func open(in context.Context, t testing.TB) *tab {
 	t.Helper()
-	return newTab(t, in, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
+	return newTab(in, t, chromedp.WithNewBrowserContext(), chromedp.WithNewWindow(true))
 }
 
 // another is a second tab of the same visitor, in a window of its own: both are seen.
 func (p *tab) another() *tab {
 	p.t.Helper()
-	return newTab(p.t, p.ctx, chromedp.WithNewWindow(true))
+	return newTab(p.ctx, p.t, chromedp.WithNewWindow(true))
 }
 
-func newTab(t testing.TB, in context.Context, options ...chromedp.ContextOption) *tab {
+func newTab(in context.Context, t testing.TB, options ...chromedp.ContextOption) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(in, options...)
 	p := &tab{t: t, ctx: ctx}
@@ -188,12 +188,6 @@ func (p *tab) sent(part string) (requests []request) {
 	return requests
 }
 
-func (p *tab) dialogs() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]string(nil), p.asked...)
-}
-
 // goTo opens an address and waits until it is loaded.
 func (p *tab) goTo(address string) {
 	p.t.Helper()
@@ -285,12 +279,6 @@ func (p *tab) fill(selector, text string) {
 	if err := chromedp.Do(ctx, chromedp.KeyEvent(text)); err != nil {
 		p.t.Fatalf("type into %s: %v", selector, err)
 	}
-}
-
-// text is what an element shows.
-func (p *tab) text(selector string) string {
-	p.t.Helper()
-	return eval[string](p, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ''`, selector))
 }
 
 // look describes the page for somebody who reads why a test failed.

@@ -129,7 +129,7 @@ func cookiesBlocked(w world) {
 			w.Fatal(err)
 		}
 	})
-	p := newTab(w.T, browser)
+	p := newTab(browser, w.T)
 	p.goTo(w.public + "/wait?line=" + line + "#enter")
 	if !eval[bool](p, `(() => { try { localStorage.length; return false; } catch { return true; } })()`) {
 		w.Fatal("this browser does keep something")
@@ -239,7 +239,7 @@ func (p *tab) told(r request) time.Duration {
 	var answer struct {
 		After int `json:"poll_after_ms"`
 	}
-	if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.After < 100 {
+	if err := json.Unmarshal(body, &answer); err != nil || answer.After < 100 {
 		p.t.Fatalf("%s answered %s", r.url, body)
 	}
 	return time.Duration(answer.After) * time.Millisecond

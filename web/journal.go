@@ -113,12 +113,12 @@ func (r patchRequest) changes(before, after queue.Settings) (what string, change
 		}
 	}
 	switch {
+	case r.Paused.set && after.Paused: // often together with a message
+		what = "pause"
+	case r.Paused.set:
+		what = "resume"
 	case len(changes) > 1:
 		what = "settings"
-	case what == "paused" && after.Paused:
-		what = "pause"
-	case what == "paused":
-		what = "resume"
 	}
 	return what, changes
 }

@@ -41,6 +41,8 @@ func TestEveryChangeIsInTheJournal(t *testing.T) {
 		changes := []struct{ method, path, body, entry string }{
 			{"PATCH", "/lines/default", `{"paused":true}`, "local default pause paused: false → true"},
 			{"PATCH", "/lines/default", `{"paused":null}`, "local default resume paused: true → false"},
+			{"PATCH", "/lines/side", `{"paused":true,"message":"Back soon"}`, `local side pause paused: false → true; message: "" → "Back soon"`},
+			{"PATCH", "/lines/side", `{"paused":false,"message":null}`, `local side resume paused: true → false; message: "Back soon" → ""`},
 			{"PATCH", "/lines/default", `{"rate_override":120}`, "local default rate_override rate_override: null → 120"},
 			{"PATCH", "/lines/default", `{"rate_override":0.5}`, "local default rate_override rate_override: 120 → 0.5"},
 			{"PATCH", "/lines/default", `{"rate_override":null}`, "local default rate_override rate_override: 0.5 → null"},

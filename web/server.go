@@ -283,6 +283,9 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("web: %w", err)
 		}
+		for language, texts := range shown.Lacking() {
+			s.log.Warn("visitors are shown these texts in English", "language", language, "texts", texts)
+		}
 		s.pages = shown
 	}
 	s.hosts = newAllowedHosts(cfg.AdminListen, cfg.AdminHosts)

@@ -9,8 +9,6 @@ import (
 
 // The pictures are SVG: text that a browser draws, small, sharp, and the same to the
 // byte whenever the figures are. Colours follow the reader's light or dark mode.
-//
-//nolint:misspell // CSS has its own spelling
 const style = `<style>
 text{font:12px system-ui,sans-serif;fill:#24292f}.t{font-size:15px;font-weight:600}.g{stroke:#d0d7de}.m{stroke:#8c959f;stroke-dasharray:2 4}
 .c0{stroke:#0969da}.c1{stroke:#bc4c00}.c2{stroke:#1a7f37}.c3{stroke:#8250df}.d{stroke-dasharray:6 4}path{fill:none;stroke-width:1.6}

@@ -58,9 +58,6 @@ func contrast(a, b colour) float64 {
 	return (max(la, lb) + 0.05) / (min(la, lb) + 0.05)
 }
 
-// dark reports whether white stands out from it more than black.
-func (c colour) dark() bool { return contrast(c, white) > contrast(c, black) }
-
 // readable is c, moved towards ink as little as makes it text on all of these.
 func (c colour) readable(ink colour, on ...colour) colour {
 	for share := 0.0; share < 1; share += 0.05 {
@@ -143,7 +140,7 @@ func (g given) apply(light, dark, ours scheme, wrong *Mistakes) string {
 		return ""
 	}
 	like, name, card := light, "light", paper.mix(white, 0.75)
-	if paper.dark() {
+	if contrast(ink, black) > contrast(paper, black) { // light text on something darker
 		like, name, card = dark, "dark", paper.mix(white, 0.05)
 	}
 	g.judge(ink, paper, card, wrong)

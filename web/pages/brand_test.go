@@ -129,10 +129,11 @@ func TestOwnColours(t *testing.T) {
 // A mistake names the key and the ratio.
 func TestColoursThatCannotBeRead(t *testing.T) {
 	for want, o := range map[string]Options{
-		"text: text #777777 on the background #ffffff has a contrast of 4.47, and at least 4.5 is needed": {Text: "#777777", Background: "#ffffff"},
-		"background_dark: text #e7ecf1 on the background #ffffff has a contrast of 1.18, and at":          {BackgroundDark: "#ffffff"},
-		"accent: must be a colour as #rrggbb":                                                             {Accent: "#abc"},
-		"accent_dark: must be a colour as #rrggbb":                                                        {Accent: "#aabbcc", AccentDark: "blue"},
+		"text: text #777777 on the background #ffffff has a contrast of 4.47, and at least 4.5 is needed":               {Text: "#777777", Background: "#ffffff"},
+		"background_dark: text #e7ecf1 on the background #ffffff has a contrast of 1.18, and at":                        {BackgroundDark: "#ffffff"},
+		"text: text #ffffff on the panels, which are a little lighter than the background: #7d7d7d has a contrast of 4": {Background: "#767676", Text: "#ffffff"},
+		"accent: must be a colour as #rrggbb":      {Accent: "#abc"},
+		"accent_dark: must be a colour as #rrggbb": {Accent: "#aabbcc", AccentDark: "blue"},
 	} {
 		got := wrongs(t, o)
 		if len(got) != 1 || !strings.HasPrefix(got[0], want) {

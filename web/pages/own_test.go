@@ -75,6 +75,9 @@ func TestExampleFolder(t *testing.T) {
 			t.Errorf("German lacks %s: %s", want, texts.Body)
 		}
 	}
+	if lacking := p.Lacking(); !slices.Contains(lacking["de"], "wait.back") || slices.Contains(lacking["de"], "wait.title") || lacking["ko"] != nil || lacking["en"] != nil {
+		t.Errorf("texts that are missing: %v", lacking)
+	}
 	if got := p.Choose("", "fr, de-AT;q=0.5"); got != "de" {
 		t.Errorf("an Austrian is answered in %s", got)
 	}

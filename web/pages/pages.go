@@ -29,6 +29,7 @@ type Pages struct {
 	version   string
 	files     map[string]File              // below /assets/ or /assets/VERSION/
 	languages map[string]string            // names, by code
+	lacking   map[string][]string          // texts, by language
 	codes     []string                     // of the languages, sorted
 	spoken    map[string]map[string]string // texts of the page without scripts, by language and key
 	settings  string
@@ -77,7 +78,7 @@ func New(o Options) (*Pages, error) {
 	}
 	p := &Pages{
 		options: o, files: maps.Clone(ours.files), templates: maps.Clone(ours.templates),
-		languages: make(map[string]string), spoken: make(map[string]map[string]string),
+		languages: make(map[string]string), lacking: make(map[string][]string), spoken: make(map[string]map[string]string),
 	}
 	mine := readOwn(o.Folder, &wrong)
 	if err := p.readTexts(mine.texts, &wrong); err != nil {
@@ -142,7 +143,7 @@ var shells = []string{"wait", "shop", "admin"}
 func (p *Pages) seal() error {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
-		fmt.Fprintf(sum, "%s %s\n", name, p.files[name].ETag)
+		_, _ = fmt.Fprintf(sum, "%s %s\n", name, p.files[name].ETag) // a hash never fails
 	}
 	for _, name := range shells {
 		body, err := p.fill(name, defaultLine)
@@ -217,7 +218,7 @@ func PlainAddress(line, language string, marks ...string) string {
 // where that is not this server's own; else it is empty.
 func (p *Pages) FormTarget() string { return p.options.origin() }
 
-// How an asset's path names it.
+// Naming is how an asset's path names it.
 type Naming int
 
 const (

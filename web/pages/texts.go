@@ -54,6 +54,7 @@ func (p *Pages) readTexts(over map[string][]byte, wrong *Mistakes) error {
 	p.codes = slices.Sorted(maps.Keys(read))
 	for code, l := range read {
 		p.languages[code] = l.Name
+		p.lacks(code, l, english)
 		spoken := map[string]string{"lang": code, "dir": l.Dir}
 		add(spoken, "page", english.Page, l.Page)
 		add(spoken, "time", english.Time, l.Time)
@@ -86,6 +87,24 @@ func add(texts map[string]string, section string, sources ...map[string]string) 
 			texts[section+"."+key] = text
 		}
 	}
+}
+
+// Lacking are the texts that visitors in line are shown in English for want of their own,
+// by language, as the file of texts names them.
+func (p *Pages) Lacking() map[string][]string { return p.lacking }
+
+// lacks notes what a language has no text for.
+func (p *Pages) lacks(code string, has, english language) {
+	for name, sections := range map[string][2]map[string]string{
+		"page": {has.Page, english.Page}, "time": {has.Time, english.Time}, "wait": {has.Wait, english.Wait}, "plain": {has.Plain, english.Plain},
+	} {
+		for key := range sections[1] {
+			if _, there := sections[0][key]; !there {
+				p.lacking[code] = append(p.lacking[code], name+"."+key)
+			}
+		}
+	}
+	slices.Sort(p.lacking[code])
 }
 
 // Choose is the language to answer in: the one that is asked for by its code, or the

@@ -28,10 +28,11 @@ function grouped(all, most) {
   return shown;
 }
 
-// errors are the codes that were answered most.
+// errors are the codes that were answered most. That a visitor has no ticket yet is none:
+// every first look at the waiting page says so.
 function errors(past) {
   const total = (values) => values.reduce((a, v) => a + (v ?? 0), 0);
-  const all = past.below('errors').map(([code, values]) => [code.replaceAll('_', ' '), values]).filter(([, values]) => total(values) > 0);
+  const all = past.below('errors').filter(([code]) => code !== 'ticket_missing').map(([code, values]) => [code.replaceAll('_', ' '), values]).filter(([, values]) => total(values) > 0);
   return grouped(all.sort((a, b) => total(b[1]) - total(a[1])), 5);
 }
 
