@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for something that must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()

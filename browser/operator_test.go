@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"reflect"
+	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -20,7 +21,6 @@ var operators = map[string]func(world){
 	"operator acts":    operatorActs,
 	"operator watches": operatorWatches,
 	"operator login":   operatorLogin,
-	"operator updates": operatorUpdates,
 }
 
 // manage opens the operator's page on a line.
@@ -212,10 +212,13 @@ func operatorLogin(w world) {
 	p.untilText("#who", "ann")
 }
 
-// An hour of updates, made faster, leaves nothing behind.
-func operatorUpdates(w world) {
+// An hour of updates, made faster, leaves nothing behind. The process is of its own: the
+// journal and the lines of other tests would be seen to grow.
+func TestOperatorPageForAnHour(t *testing.T) {
+	t.Parallel()
 	const most, settled = 1200, 200
-	w.own() // the journal and the lines of other tests would be seen to grow
+	w := world{T: t, begin: embedded}
+	w.own()
 	line := w.line(still)
 	w.enter(line, 3)
 	p := w.tab()

@@ -170,7 +170,7 @@ func stateAdmitted(w world) {
 	for range 3 { // a draw may be over before it was seen
 		p := w.visit(w.line(settings{"rate_override": 100}), "#enter")
 		p.until(`document.querySelector('main')?.dataset.state === 'admitted' || document.querySelector('#turn')`)
-		if p.at("/wait") && !eval[bool](p, `/ [0-5] s/.test(document.querySelector('#lead').textContent)`) {
+		if p.holds(`location.pathname === '/wait' && !/ [0-5] s/.test(document.querySelector('#lead').textContent)`) {
 			p.untilText("#countdown", `^\d+:\d\d$`)
 			if !eval[bool](p, `document.querySelector('#go').matches('[disabled], [aria-disabled=true]')`) {
 				w.Error("the page offers to go on before the turn can be used")

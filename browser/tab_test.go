@@ -232,6 +232,14 @@ func tryEval[T any](p *tab, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
+// holds reports whether an expression is true in the page now. It is not while another
+// page is on its way.
+func (p *tab) holds(expression string) bool {
+	p.t.Helper()
+	ok, err := tryEval[bool](p, "Boolean("+expression+")")
+	return ok && err == nil
+}
+
 // until waits until an expression is true in the page; meanwhile the page may be
 // another.
 func (p *tab) until(expression string) {

@@ -40,7 +40,7 @@ func twoTabs(w world) {
 	q.untilText("#position", "^1$")
 	w.patch(line, settings{"rate_override": 100})
 	atShop := func(p *tab) bool {
-		return eval[bool](p, `location.pathname === '/' && Boolean(document.querySelector('#turn')?.checkVisibility())`)
+		return p.holds(`location.pathname === '/' && document.querySelector('#turn')?.checkVisibility()`)
 	}
 	eventually(w.T, "one of them goes on", func() bool { return atShop(p) || atShop(q) })
 	if atShop(q) {
@@ -252,7 +252,7 @@ func (w *world) aTurnAhead() *tab {
 	for range 3 { // the draw of the moment may be a short one
 		p := w.visit(w.line(settings{"rate_override": 100}), "#enter")
 		p.until(`document.querySelector('main')?.dataset.state === 'admitted' || document.querySelector('#turn')`)
-		if p.at("/wait") && eval[bool](p, `Number(/\d+/.exec(document.querySelector('#lead').textContent)) > 30`) {
+		if p.holds(`location.pathname === '/wait' && Number(/\d+/.exec(document.querySelector('#lead').textContent)) > 30`) {
 			return p
 		}
 	}
