@@ -26,12 +26,17 @@ run: build ## build and serve the embedded default: no Redis, no MySQL
 build: ## build bin/sluice
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
+# The browser has the machine to itself: beside other tests everything in it is late.
 test: ## run the tests, with the race detector where there is a C compiler
 	@missing=$$(mktemp); race=-race; \
 	if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! command -v $$($(GO) env CC) >/dev/null; then \
 		race=; echo 'the race detector was off: it needs cgo and a C compiler' >> $$missing; \
 	fi; \
-	SLUICE_TEST_MISSING=$$missing $(GO) test -count=1 $$race $(PKGS); status=$$?; \
+	export SLUICE_TEST_MISSING=$$missing; status=0; \
+	all=$$($(GO) list $(PKGS)) || exit 1; \
+	others=$$(grep -v '/browser$$' <<<"$$all"); pages=$$(grep '/browser$$' <<<"$$all"); \
+	if [ -n "$$others" ]; then $(GO) test -count=1 -timeout 20m $$race $$others || status=1; fi; \
+	if [ -n "$$pages" ]; then $(GO) test -count=1 -timeout 20m $$race $$pages || status=1; fi; \
 	if [ -s $$missing ]; then \
 		echo; echo '=================== LEFT OUT OF THIS RUN ==================='; \
 		sort -u $$missing | sed 's/^/  * /'; \

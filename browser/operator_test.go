@@ -79,7 +79,7 @@ func operatorChanges(w world) {
 	} {
 		p.patch(change.field, change.typed)
 		w.becomes(line, change.field, change.want)
-		p.untilText("#journal li:first-child", change.field+"|"+fmt.Sprint(change.want))
+		p.untilText("#journal li", change.field+"|"+fmt.Sprint(change.want))
 	}
 	p.until(`!document.querySelector('#confirm').open`)
 	p.click("form[data-patch=rate_override] [data-clear]")

@@ -125,7 +125,7 @@ func (v *visitor) buy(product int, at []*instance) error {
 		status, answer, err := ask(n)
 		switch {
 		case err != nil: // killed
-		case status == http.StatusServiceUnavailable && answer["code"] == "queue_unavailable": // starts again
+		case status == http.StatusServiceUnavailable && (answer["code"] == "queue_unavailable" || answer["code"] == "database_unavailable"): // starts again
 		case v.token != "" && (status == http.StatusCreated || status == http.StatusOK):
 			return nil
 		case v.token == "" && status == http.StatusOK && answer["state"] == "admitted":
