@@ -167,9 +167,7 @@ func recordOf(id string, outcome queue.State, place, admitted, fetched, marks st
 // Seal implements [queue.Line]. While this process knows of no draw, or of one
 // that is sealed, it asks Redis nothing.
 func (l *Line) Seal(ctx context.Context) error {
-	l.mu.Lock()
-	m := l.known
-	l.mu.Unlock()
+	m := l.known.Load()
 	if m.created != 0 && (m.settings.Seed == "" || m.settings.TicketsSHA256 != "") {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +29,11 @@ type Line struct {
 	// it too, since it is asked for also when nobody sweeps because the store is away.
 	deaf atomic.Bool
 
-	mu    sync.Mutex
-	known memory // guarded by mu
+	// known is replaced by [Line.remember] and never changed in place, and floor (µs) stands
+	// apart from it: every enter reads the one and raises the other, and none waits for
+	// another's.
+	known atomic.Pointer[memory]
+	floor atomic.Int64
 }
 
 // memory is what a process remembers of the line, to put it back after a loss.
@@ -43,7 +45,6 @@ type memory struct {
 	// lostAt (ms) is the loss that this process has answered with its own hold.
 	lostAt   int64
 	epoch    int64
-	floor    int64 // µs
 	settings queue.Settings
 	// settled is whether the settings were the line's at some time, and not only
 	// what this process was born with.
@@ -69,15 +70,16 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 		return nil, fmt.Errorf("redisqueue: line %s: %w", lineID, err)
 	}
 	keys := keysOf(lineID)
-	return &Line{
+	l := &Line{
 		id: lineID, opts: opts, client: client, keys: keys,
 		reads: newReads(client, keys.waiting, keys.meta),
-		known: known(opts),
-	}, nil
+	}
+	l.known.Store(known(opts))
+	return l, nil
 }
 
-func known(opts queue.Options) memory {
-	m := memory{settings: opts.Initial}
+func known(opts queue.Options) *memory {
+	m := &memory{settings: opts.Initial}
 	if k := opts.Known; k != nil {
 		m.knew, m.epoch = true, k.Epoch
 		if !k.Created.IsZero() {
@@ -153,9 +155,7 @@ const visits = 3
 
 func (l *Line) visit(ctx context.Context, subject string, held *queue.Ticket, newID string) (queue.Standing, error) {
 	for range visits {
-		l.mu.Lock()
-		seed := l.known.settings.Seed
-		l.mu.Unlock()
+		seed := l.known.Load().settings.Seed
 		reply, err := l.run(ctx, visitScript, "visiting", l.visitArgs(subject, held, newID, seed)...).Slice()
 		if err != nil {
 			return queue.Standing{}, err
@@ -234,11 +234,10 @@ func (l *Line) standing(state queue.State, subject string, r values) queue.Stand
 			AdmittedAt: time.UnixMilli(r.int(6)), NotBefore: time.UnixMilli(r.int(7)), ExpiresAt: time.UnixMilli(r.int(8)),
 		}
 	}
-	l.remember(func(m *memory) {
-		m.knew = true
-		m.epoch = max(m.epoch, s.Ticket.Epoch)
-		m.floor = max(m.floor, s.Ticket.Place)
-	})
+	l.raiseFloor(s.Ticket.Place)
+	if m := l.known.Load(); !m.knew || m.epoch < s.Ticket.Epoch {
+		l.remember(func(m *memory) { m.knew, m.epoch = true, max(m.epoch, s.Ticket.Epoch) })
+	}
 	return s
 }
 
@@ -362,10 +361,25 @@ func (l *Line) ticketTTL() int64 {
 	return int64((l.opts.TicketTTL + time.Second - 1) / time.Second) // s, rounded up
 }
 
+// remember puts what update makes of the memory in its place; update may be called
+// again, when somebody else was quicker.
 func (l *Line) remember(update func(*memory)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	update(&l.known)
+	for {
+		old := l.known.Load()
+		next := *old
+		update(&next)
+		if l.known.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+func (l *Line) raiseFloor(place int64) {
+	for floor := l.floor.Load(); floor < place; floor = l.floor.Load() {
+		if l.floor.CompareAndSwap(floor, place) {
+			return
+		}
+	}
 }
 
 func inChunks[T any](all []T, size int, do func([]T) error) error {

@@ -63,11 +63,9 @@ func (l *Line) run(ctx context.Context, s *redis.Script, doing string, args ...a
 // open creates the line, or puts back what Redis has forgotten of it, and learns
 // which incarnation it is.
 func (l *Line) open(ctx context.Context) error {
-	l.mu.Lock()
-	m := l.known
-	l.mu.Unlock()
+	m := l.known.Load()
 	args := append([]any{
-		m.epoch, m.floor, m.settings.Revision, flag(m.knew), m.created, l.hold(), queue.NewSeed(), flag(m.settled),
+		m.epoch, l.floor.Load(), m.settings.Revision, flag(m.knew), m.created, l.hold(), queue.NewSeed(), flag(m.settled),
 	}, settingsArgs(m.settings)...)
 	reply, err := openScript.Run(ctx, l.client, l.keys.all, args...).Int64Slice()
 	if err != nil {

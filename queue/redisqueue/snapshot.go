@@ -38,9 +38,7 @@ func (l *Line) Snapshot(ctx context.Context) (queue.Snapshot, error) {
 func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) {
 	// Only what was known before can be missing: while the answer is on its way, those
 	// of newcomers come, who have moved the line on.
-	l.mu.Lock()
-	before := l.known
-	l.mu.Unlock()
+	before, floorBefore := l.known.Load(), l.floor.Load()
 	reply, err := l.run(ctx, snapshotScript, "reading the line").Slice()
 	if err != nil {
 		return queue.Snapshot{}, false, err
@@ -63,16 +61,17 @@ func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) 
 	}
 	l.clock.Store(&reading{store: s.At, local: time.Now()})
 	floor, created, lostAt := integer(m["floor"]), integer(m["created"]), integer(m["lost_at"])
-	ok = s.Epoch >= before.epoch && floor >= before.floor && s.Settings.Revision >= before.settings.Revision &&
+	ok = s.Epoch >= before.epoch && floor >= floorBefore && s.Settings.Revision >= before.settings.Revision &&
 		(before.created == 0 || before.created == created) && lostAt == before.lostAt
 	if !ok { // Redis is told first: of equal revisions ours may be the one that stands
 		return s, false, nil
 	}
 	l.remember(func(k *memory) {
 		k.knew, k.created = true, cmp.Or(k.created, created)
-		k.epoch, k.floor = max(k.epoch, s.Epoch), max(k.floor, floor)
+		k.epoch = max(k.epoch, s.Epoch)
 		k.learn(s.Settings)
 	})
+	l.raiseFloor(floor)
 	return s, true, nil
 }
 
