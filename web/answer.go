@@ -100,11 +100,7 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
 	view, _ := l.watch.View()
 	b = append(b, `,"opens_at":`...)
-	if at := view.Settings.OpensAt; at != nil {
-		b = appendTime(b, *at)
-	} else { // the line had a schedule a moment ago: ask again soon
-		b = append(b, `null`...)
-	}
+	b = appendOptionalTime(b, view.Settings.OpensAt) // null if there was a schedule a moment ago: ask again soon
 	b = append(b, `,"waiting":`...)
 	b = strconv.AppendInt(b, st.Length, 10)
 	poll := s.pollAfter(l, view, st)

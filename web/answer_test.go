@@ -151,20 +151,25 @@ func TestTimesAreWrittenAsTheLibraryDoes(t *testing.T) {
 	}
 }
 
-func TestWaitingAnswerAllocatesLittle(t *testing.T) {
+func TestWhatIsAskedMostAllocatesLittle(t *testing.T) {
 	f := newFixture(t, setup{})
 	st := queue.Standing{State: queue.Waiting, Position: 342, Length: 1207, Ticket: queue.Ticket{Place: time.Now().UnixMicro()}}
 	c := f.server.public.AcquireCtx(newRequestCtx())
 	defer f.server.public.ReleaseCtx(c)
 	l := f.server.lines.get(DefaultLine)
-	got := testing.AllocsPerRun(100, func() {
-		c.Response().ResetBody()
-		if err := f.server.standingAnswer(c, l, st, ""); err != nil {
-			t.Error(err)
+	for name, answer := range map[string]func() error{
+		"a poll":     func() error { return f.server.standingAnswer(c, l, st, "") },
+		"the status": func() error { return f.server.status(c) },
+	} {
+		got := testing.AllocsPerRun(100, func() {
+			c.Response().ResetBody()
+			if err := answer(); err != nil {
+				t.Error(err)
+			}
+		})
+		if got > 2 {
+			t.Errorf("%s: %v allocations", name, got)
 		}
-	})
-	if got > 2 {
-		t.Errorf("%v allocations", got)
 	}
 }
 
