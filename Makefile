@@ -26,7 +26,12 @@ run: build ## build and serve the embedded default: no Redis, no MySQL
 build: ## build bin/sluice
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-# The browser has the machine to itself: beside other tests everything in it is late.
+# Run at the end, alone and without the race detector. The simulations would take several
+# times longer with it, and what they put together is raced by the tests of its own
+# packages. The browser's tests drive processes that are built without it, and beside
+# other tests everything in a browser is late.
+PLAIN := /admission/simulation$$|/browser$$
+
 test: ## run the tests, with the race detector where there is a C compiler
 	@missing=$$(mktemp); race=-race; \
 	if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! command -v $$($(GO) env CC) >/dev/null; then \
@@ -34,9 +39,9 @@ test: ## run the tests, with the race detector where there is a C compiler
 	fi; \
 	export SLUICE_TEST_MISSING=$$missing; status=0; \
 	all=$$($(GO) list $(PKGS)) || exit 1; \
-	others=$$(grep -v '/browser$$' <<<"$$all"); pages=$$(grep '/browser$$' <<<"$$all"); \
-	if [ -n "$$others" ]; then $(GO) test -count=1 -timeout 20m $$race $$others || status=1; fi; \
-	if [ -n "$$pages" ]; then $(GO) test -count=1 -timeout 20m $$race $$pages || status=1; fi; \
+	raced=$$(grep -vE '$(PLAIN)' <<<"$$all"); plain=$$(grep -E '$(PLAIN)' <<<"$$all"); \
+	if [ -n "$$raced" ]; then $(GO) test -count=1 -timeout 20m $$race $$raced || status=1; fi; \
+	if [ -n "$$plain" ]; then $(GO) test -count=1 -timeout 20m -p 1 $$plain || status=1; fi; \
 	if [ -s $$missing ]; then \
 		echo; echo '=================== LEFT OUT OF THIS RUN ==================='; \
 		sort -u $$missing | sed 's/^/  * /'; \

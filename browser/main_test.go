@@ -2,10 +2,8 @@ package browser
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -52,11 +50,7 @@ var built = sync.OnceValues(func() (folder string, err error) {
 		return "", err
 	}
 	afterAll(func() { _ = os.RemoveAll(folder) })
-	out, err := exec.Command("go", "build", "-o", folder+"/", "sluice/cmd/...").CombinedOutput()
-	if err != nil {
-		return "", errors.Join(errors.New(string(out)), err)
-	}
-	return folder, nil
+	return folder, servicetest.Build(context.Background(), folder+"/", "sluice/cmd/...")
 })
 
 // program is the path of one of them.

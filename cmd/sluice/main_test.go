@@ -22,6 +22,7 @@ import (
 
 	"sluice/configs"
 	"sluice/queue"
+	"sluice/servicetest"
 )
 
 // serveOnly, when set, makes the test binary the command: a process that can be
@@ -223,8 +224,8 @@ func TestServeFailsToStart(t *testing.T) {
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := servicetest.Build(t.Context(), binary, "."); err != nil {
+		t.Fatal(err)
 	}
 	begin := func(t *testing.T, environ ...string) (*exec.Cmd, *lines) {
 		t.Helper()

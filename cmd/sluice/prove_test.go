@@ -54,11 +54,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir+"/", "sluice/cmd/...").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, servicetest.Build(context.Background(), dir+"/", "sluice/cmd/...")
 })
 
 func newStage(t *testing.T) *stage {

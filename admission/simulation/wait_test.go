@@ -1,4 +1,4 @@
-package admission_test
+package simulation_test
 
 import (
 	"cmp"
@@ -240,6 +240,7 @@ func TestFirstEstimate(t *testing.T) {
 			name, operators = name+fmt.Sprintf(", found from %g", c.guess), 0
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				h := newHall(t, operators, c.guess, int(c.perSecond*orderTime.Seconds()))
 				h.run(t, leavers(10_000, 2*time.Minute, rand.New(rand.NewPCG(1, 2))))
