@@ -371,3 +371,10 @@ func (s Snapshot) Recovering() bool { return s.At.Before(s.HoldUntil) }
 
 // Phase is the phase of the line's schedule.
 func (s Snapshot) Phase() Phase { return s.Settings.Phase(s.At) }
+
+// Reads is how a process answered the polls of a line: Copied from a copy of its places,
+// Asked by asking its store. Places is how many the copy holds, and Renewed how often it
+// did not continue the one before and was begun anew.
+type Reads struct {
+	Copied, Asked, Renewed, Places int64
+}

@@ -67,6 +67,18 @@ func standbyFigure(kind prometheus.ValueType, name, help string, read func(admis
 	return figure[admission.StandbyStats]{describe("line_"+name, help, "line"), kind, func(s admission.StandbyStats) float64 { return float64(read(s)) }}
 }
 
+// readFigures are of how this process answered polls of a line in Redis.
+var readFigures = []figure[queue.Reads]{
+	readFigure(prometheus.CounterValue, "polls_copied_total", "Polls that this process answered from its copy of the places.", func(r queue.Reads) int64 { return r.Copied }),
+	readFigure(prometheus.CounterValue, "polls_asked_total", "Polls that this process asked Redis for.", func(r queue.Reads) int64 { return r.Asked }),
+	readFigure(prometheus.GaugeValue, "copied_places", "Places in this process's copy; 0 while the line is short.", func(r queue.Reads) int64 { return r.Places }),
+	readFigure(prometheus.CounterValue, "copies_renewed_total", "Copies that had missed something and were begun anew.", func(r queue.Reads) int64 { return r.Renewed }),
+}
+
+func readFigure(kind prometheus.ValueType, name, help string, read func(queue.Reads) int64) figure[queue.Reads] {
+	return figure[queue.Reads]{describe("line_"+name, help, "line"), kind, func(r queue.Reads) float64 { return float64(read(r)) }}
+}
+
 var (
 	lineAgeDesc    = describe("line_view_age_seconds", "Time since the line was last read.", "line")
 	pollBudgetDesc = describe("line_poll_budget", "Polls per second that the line may take from all instances; 0 is no bound.", "line")
@@ -98,6 +110,7 @@ func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- storeAwayDesc
 	describeAll(ch, lineFigures)
 	describeAll(ch, standbyFigures)
+	describeAll(ch, readFigures)
 	describeAll(ch, outlookFigures)
 }
 
@@ -108,6 +121,9 @@ func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, pollBudgetDesc, c.server.cfg.PollBudget(l.id), l.id)
 		if l.standby != nil {
 			collect(ch, standbyFigures, l.standby.Stats(), l.id)
+		}
+		if l.reads != nil {
+			collect(ch, readFigures, l.reads(), l.id)
 		}
 		if v, ok := l.watch.View(); ok {
 			collect(ch, lineFigures, v, l.id)

@@ -77,6 +77,8 @@ type Line struct {
 	Standby *admission.Standby
 	// Attendance hears who polls; nil in role orders.
 	Attendance *queue.Attendance
+	// Reads tells how polls were answered; nil where there is but one way.
+	Reads func() queue.Reads
 	// Keep, if set, is called with an operator's change in Watch's view, before
 	// the change is acknowledged.
 	Keep func() error
@@ -102,7 +104,7 @@ func NewLines(lines ...Line) *Lines {
 // Add puts a line in, or another in place of one of the same id.
 func (ls *Lines) Add(l Line) {
 	id := l.Line.ID()
-	added := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, standby: l.Standby, attendance: l.Attendance, keep: l.Keep}
+	added := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, standby: l.Standby, attendance: l.Attendance, reads: l.Reads, keep: l.Keep}
 	if l.Keep == nil {
 		added.keep = func() error { return nil }
 	}
@@ -254,6 +256,7 @@ type line struct {
 	watch      *queue.Watch
 	standby    *admission.Standby // nil in role orders
 	attendance *queue.Attendance
+	reads      func() queue.Reads // nil where there is but one way
 	keep       func() error
 }
 

@@ -16,6 +16,7 @@ import (
 	"sluice/admission"
 	"sluice/configs"
 	"sluice/queue"
+	"sluice/queue/redisqueue"
 	"sluice/web"
 )
 
@@ -271,6 +272,10 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 		l.Attendance = queue.NewAttendance(l.Standby, opts.Told, s.log)
 		ticker := admission.NewTicker(l.Standby, s.rate(id), s.cfg.Line.Tick, s.log)
 		l.loops = append(l.loops, l.Attendance.Run, ticker.Run, l.Standby.Run)
+		if inRedis, ok := line.(*redisqueue.Line); ok {
+			l.Reads = inRedis.Reads
+			l.loops = append(l.loops, inRedis.Follow)
+		}
 	}
 	return l, nil
 }

@@ -9,12 +9,12 @@ package redisqueue
 // its form, and its visitors come back with their tickets. Versions of two layouts
 // cannot serve a line at the same time.
 //
-//	meta:2   HASH  created (ms: the incarnation of this store), lost_at and
+//	meta:3   HASH  created (ms: the incarnation of this store), lost_at and
 //	               hold_until (ms: the loss of this incarnation and the end of
 //	               its hold), epoch, floor (the last place given, µs), started
 //	               (1 once a place was given that was not drawn), settings,
 //	               counters, lag_ms; the ticker's batch_at (µs), carry (permits),
-//	               head (the highest place let in), stall_from and stall_till (µs: the
+//	               head (the highest place let in), moved (how many moves were noted), stall_from and stall_till (µs: the
 //	               last batch before the last stall and the first after it); the sweep's told_ms,
 //	               told_at, swept_at, marked_at, listening (ms), zone (positions)
 //	               and passed (up to which place those away are due to be given up)
@@ -40,6 +40,8 @@ package redisqueue
 //	               expires one ticket lifetime after the last entry
 //	cohorts  HASH  Unix second → "admitted:arrived", of the latest
 //	               queue.MaxCohorts seconds in which somebody was let in
+//	moves    LIST  the latest 10,000 moves: "+place:subject" put in elsewhere than at the
+//	               end, "-place:subject" taken out, "<place:" all before it let in
 type keys struct {
 	meta, waiting, away, tickets, early, admitted, ended string
 	// all are in the order in which prelude.lua names them.
@@ -48,13 +50,13 @@ type keys struct {
 
 // names of the keys, in the order in which prelude.lua names them.
 var names = []string{
-	"meta:2", "waiting", "away", "lapse", "seen", "tickets", "early", "admitted", "inside", "ended", "forget", "aliases", "cohorts",
+	"meta:3", "waiting", "away", "lapse", "seen", "tickets", "early", "admitted", "inside", "ended", "forget", "aliases", "cohorts", "moves",
 }
 
 func keysOf(line string) keys {
 	tag := "sluice:{" + line + "}:"
 	k := keys{
-		meta: tag + "meta:2", waiting: tag + "waiting", away: tag + "away", tickets: tag + "tickets",
+		meta: tag + "meta:3", waiting: tag + "waiting", away: tag + "away", tickets: tag + "tickets",
 		early: tag + "early", admitted: tag + "admitted", ended: tag + "ended",
 	}
 	for _, name := range names {

@@ -20,6 +20,8 @@ type Line struct {
 	reads  *reads
 	keys   keys
 
+	follower *follower
+
 	// clock is the last reading of the store's; nil before the first.
 	clock atomic.Pointer[reading]
 
@@ -72,7 +74,7 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 	keys := keysOf(lineID)
 	l := &Line{
 		id: lineID, opts: opts, client: client, keys: keys,
-		reads: newReads(client, keys.waiting, keys.meta),
+		reads: newReads(client, keys.waiting, keys.meta), follower: newFollower(),
 	}
 	l.known.Store(known(opts))
 	return l, nil
@@ -100,39 +102,52 @@ func (l *Line) Enter(ctx context.Context, subject string, held *queue.Ticket) (q
 	return l.visit(ctx, subject, held, queue.NewID())
 }
 
-// Standing implements [queue.Line]. Somebody who simply waits is found with
-// plain reads in a shared pipeline: the subject standing at the ticket's own place
+// Standing implements [queue.Line]. Somebody who simply waits is found in the copy of
+// the places ([Line.Follow]) or, near the head, with plain reads in a shared pipeline: the subject standing at the ticket's own place
 // proves that it is this ticket that waits, since no two tickets of one subject have
 // the same place. Two subjects may: places are drawn, or made by an instance while the
 // store is away; their order is that of the subjects. Everything
 // else goes through the script that knows all the rules.
 func (l *Line) Standing(ctx context.Context, t queue.Ticket) (queue.Standing, error) {
+	if s, ok := l.copiedStanding(t); ok {
+		l.follower.answered.Add(1)
+		return s, nil
+	}
+	l.follower.asked.Add(1)
 	r, err := l.reads.find(ctx, t.Subject)
 	if err != nil {
 		return queue.Standing{}, unavailable("reading a position", err)
 	}
-	place := t.Place
-	if t.Early() {
-		place = queue.DrawPlace(r.draw.seed, t.ID)
-	}
+	place := placeOf(t, r.draw)
 	phase, known := l.phase(r.draw)
 	if !r.found || r.place != place || !known {
 		return l.visit(ctx, t.Subject, &t, "")
 	}
+	s := waiting(t, place, r.rank, r.length)
+	switch phase {
+	case queue.PhaseScheduled:
+		s.State, s.Position = queue.Scheduled, 0
+	case queue.PhaseClosed:
+		s.State, s.Position, s.Length = queue.Closed, 0, 0
+	}
+	return s, nil
+}
+
+// placeOf is the place that a ticket is for, signed or drawn.
+func placeOf(t queue.Ticket, d draw) int64 {
+	if t.Early() {
+		return queue.DrawPlace(d.seed, t.ID)
+	}
+	return t.Place
+}
+
+// waiting is the standing of the holder of a ticket who waits at its place.
+func waiting(t queue.Ticket, place, ahead, length int64) queue.Standing {
 	t.IssuedAt, t.ExpiresAt = time.Time{}, time.Time{}
 	if !t.Early() {
 		t.EnteredAt = queue.EnteredAt(place)
 	}
-	s := queue.Standing{Ticket: t}
-	switch phase {
-	case queue.PhaseScheduled:
-		s.State, s.Length = queue.Scheduled, r.length
-	case queue.PhaseClosed:
-		s.State = queue.Closed
-	default:
-		s.State, s.Position, s.Length = queue.Waiting, r.rank+1, r.length
-	}
-	return s, nil
+	return queue.Standing{State: queue.Waiting, Ticket: t, Position: ahead + 1, Length: length}
 }
 
 // phase is the phase of a schedule now; known is false if there is one, and this
@@ -160,6 +175,7 @@ func (l *Line) visit(ctx context.Context, subject string, held *queue.Ticket, ne
 		if err != nil {
 			return queue.Standing{}, err
 		}
+		l.follower.touch(subject)
 		r := values(reply)
 		switch state := r.text(0); state {
 		case "epoch":
@@ -243,12 +259,14 @@ func (l *Line) standing(state queue.State, subject string, r values) queue.Stand
 
 // Leave implements [queue.Line].
 func (l *Line) Leave(ctx context.Context, t queue.Ticket) error {
+	defer l.follower.touch(t.Subject)
 	return l.run(ctx, leaveScript, "leaving", t.Subject, "left", l.ticketTTL(), t.ID, t.Epoch,
 		enteredMS(t), flag(t.Early()), t.Place, l.hold()).Err()
 }
 
 // Remove implements [queue.Line].
 func (l *Line) Remove(ctx context.Context, subject string) (bool, error) {
+	defer l.follower.touch(subject)
 	n, err := l.run(ctx, leaveScript, "removing a visitor", subject, "removed", l.ticketTTL(), "", 0, 0, "0", 0, 0).Int()
 	return n == 1, err
 }
@@ -313,7 +331,11 @@ func (l *Line) Record(ctx context.Context, given []queue.Admission) error {
 			args = append(args, a.Epoch, a.Subject, a.TicketID, a.Place,
 				a.AdmittedAt.UnixMilli(), a.NotBefore.UnixMilli(), a.ExpiresAt.UnixMilli())
 		}
-		return l.run(ctx, recordScript, "recording what was given without the line", args...).Err()
+		err := l.run(ctx, recordScript, "recording what was given without the line", args...).Err()
+		for _, a := range chunk {
+			l.follower.touch(a.Subject)
+		}
+		return err
 	})
 }
 
@@ -349,6 +371,7 @@ func (l *Line) Restart(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer l.follower.touchAll()
 	epoch, err := l.run(ctx, restartScript, "restarting", s.Epoch, queue.NewSeed()).Int64()
 	if err != nil {
 		return 0, err

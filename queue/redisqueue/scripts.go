@@ -29,6 +29,7 @@ var (
 	restartScript   = script("restart")
 	sealScript      = script("seal")
 	snapshotScript  = script("snapshot")
+	followScript    = script("follow")
 )
 
 func script(name string) *redis.Script {
@@ -82,6 +83,9 @@ func (l *Line) hold() int64 {
 	if l.opts.Known != nil {
 		longest = max(longest, l.opts.Known.Longest)
 	}
+	if l.follower.polled.Load() { // a poll that was answered from a copy put nobody back
+		longest += maxAge
+	}
 	return min(longest+l.opts.RecoveryHold, queue.MaxHold).Milliseconds()
 }
 
@@ -112,15 +116,20 @@ func (v values) int(i int) int64 {
 }
 
 func (v values) fields(i int) map[string]string {
+	list := v.list(i)
+	m := make(map[string]string, len(list)/2)
+	for j := 0; j+1 < len(list); j += 2 {
+		m[list.text(j)] = list.text(j + 1)
+	}
+	return m
+}
+
+func (v values) list(i int) values {
 	if i >= len(v) {
 		return nil
 	}
 	list, _ := v[i].([]any)
-	m := make(map[string]string, len(list)/2)
-	for j := 0; j+1 < len(list); j += 2 {
-		m[values(list).text(j)] = values(list).text(j + 1)
-	}
-	return m
+	return list
 }
 
 func (v values) text(i int) string {

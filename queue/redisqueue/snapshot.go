@@ -59,6 +59,7 @@ func (l *Line) read(ctx context.Context) (s queue.Snapshot, ok bool, err error) 
 		Head: integer(m["head"]), Last: integer(m["floor"]),
 		At: time.UnixMicro(r.int(0)),
 	}
+	l.follower.waiting.Store(s.Waiting)
 	l.clock.Store(&reading{store: s.At, local: time.Now()})
 	floor, created, lostAt := integer(m["floor"]), integer(m["created"]), integer(m["lost_at"])
 	ok = s.Epoch >= before.epoch && floor >= floorBefore && s.Settings.Revision >= before.settings.Revision &&
@@ -139,6 +140,7 @@ func (l *Line) Configure(ctx context.Context, p queue.Patch) (queue.Settings, er
 		s, err := l.Snapshot(ctx)
 		return s.Settings, err
 	}
+	defer l.follower.touchAll()
 	reply, err := l.run(ctx, configureScript, "changing the settings", args...).StringSlice()
 	if err != nil {
 		return queue.Settings{}, err

@@ -109,10 +109,13 @@ local ids = redis.call('HMGET', tickets, unpack(subjects))
 -- so that the batch arrives as a stream and in the order of the line.
 math.randomseed(tonumber(ARGV[6]))
 local records, expiries = {}, {}
+local last_place = tonumber(popped[#popped])
+local moved = { let_in_before(last_place) } -- and those at it, who need not be all that are
 for i, subject in ipairs(subjects) do
   local place = tonumber(popped[2 * i])
   local nbf = now_ms + math.floor(jitter * (i - 1 + math.random()) / #subjects)
   local exp = nbf + admission_ttl
+  if place == last_place then moved[#moved + 1] = taken_out(place, subject) end
   records[#records + 1] = ids[i]
   records[#records + 1] = pack({ place = place, at = now_ms, nbf = nbf, exp = exp, fetched = 0, arrived = 0, subject = subject })
   expiries[#expiries + 1] = int(exp)
@@ -125,5 +128,6 @@ for i, subject in ipairs(subjects) do
 end
 redis.call('HSET', admitted, unpack(records))
 redis.call('ZADD', inside, unpack(expiries))
-count_admitted(#subjects, tonumber(popped[#popped]))
+note_moves(moved)
+count_admitted(#subjects, last_place)
 return reply

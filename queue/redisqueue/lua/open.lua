@@ -61,6 +61,8 @@ if fresh or revision > theirs or equal and larger_hash() then
     -- Who stands at a place of another draw comes back to the right one with the
     -- next poll, as after a loss: nobody who was not drawn goes in before. To take a
     -- million out one by one stops Redis for a second.
+    redis.call('HINCRBY', meta, 'moved', 1) -- and the move itself is not told: all copies begin anew
+    redis.call('UNLINK', moves)
     local gone = redis.call('ZREMRANGEBYSCORE', away, '-inf', MAX_DRAWN)
     if redis.call('ZCOUNT', waiting, '(' .. int(MAX_DRAWN), '+inf') == 0 then
       gone = gone + redis.call('ZCARD', waiting)

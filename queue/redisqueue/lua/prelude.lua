@@ -6,7 +6,7 @@
 -- run twice, because a client repeats it when an answer was lost. Numbers that
 -- become text go through int(): tostring and .. keep only 14 digits, and a
 -- place in µs has 16.
-local meta, waiting, away, lapse, seen, tickets, early, admitted, inside, ended, forget, aliases, cohorts = unpack(KEYS)
+local meta, waiting, away, lapse, seen, tickets, early, admitted, inside, ended, forget, aliases, cohorts, moves = unpack(KEYS)
 
 local clock = redis.call('TIME')
 local now_us = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -76,6 +76,30 @@ local function admission_of(id)
     fetched = tonumber(fetched), arrived = tonumber(marked) % 2, bypassed = tonumber(marked) >= 2, subject = subject }
 end
 
+-- Processes that keep a copy of the places (follow.lua) are told of all that moves in the
+-- line but those who come to its end, whom they see: who was put in, who was taken out, and
+-- up to where a batch let in. So many moves are remembered; whoever missed more begins anew.
+local MOST_MOVES = 10000
+local function put_in(place, subject) return '+' .. int(place) .. ':' .. subject end
+local function taken_out(place, subject) return '-' .. int(place) .. ':' .. subject end
+local function let_in_before(place) return '<' .. int(place) .. ':' end
+
+-- Notes moves, in their order. O(k) for k moves.
+local function note_moves(k)
+  if #k == 0 then return end
+  for i = 1, #k, 1000 do redis.call('RPUSH', moves, unpack(k, i, math.min(i + 999, #k))) end
+  redis.call('LTRIM', moves, -MOST_MOVES, -1)
+  redis.call('HINCRBY', meta, 'moved', #k)
+end
+
+-- Takes a subject out of the line, wherever they stand. O(log n).
+local function take_out(subject)
+  local place = redis.call('ZSCORE', waiting, subject)
+  if not place then return end
+  redis.call('ZREM', waiting, subject)
+  note_moves({ taken_out(place, subject) })
+end
+
 -- queue.StallAfter, in µs.
 local STALL = 1000000
 
@@ -117,7 +141,7 @@ end
 -- Ends the place of somebody waiting or away, and returns it. O(log n).
 local function end_place(id, subject, state, ttl_s)
   local place = redis.call('ZSCORE', waiting, subject) or redis.call('ZSCORE', away, subject)
-  redis.call('ZREM', waiting, subject)
+  take_out(subject)
   redis.call('ZREM', away, subject)
   redis.call('ZREM', lapse, subject)
   redis.call('HDEL', tickets, subject)
@@ -200,7 +224,7 @@ end
 -- other settings and the floor of places stay. UNLINK frees the memory outside
 -- of this script.
 local function begin_epoch(e)
-  redis.call('UNLINK', waiting, away, lapse, seen, tickets, early, admitted, inside, ended, forget, aliases, cohorts)
+  redis.call('UNLINK', waiting, away, lapse, seen, tickets, early, admitted, inside, ended, forget, aliases, cohorts, moves)
   redis.call('HDEL', meta, 'admitted', 'arrived', 'spent', 'expired', 'left', 'given_up', 'dropped', 'carry',
     'rate', 'limited_by', 'bypassed', 'lag_ms', 'head', 'passed', 'started')
   redis.call('HSET', meta, 'epoch', int(e), 'seed', '', 'tickets_sha256', '')

@@ -26,7 +26,7 @@ local function settle(id, a, current)
     redis.call('HDEL', early, current)
     redis.call('EXPIRE', aliases, ticket_ttl + 1)
   end
-  redis.call('ZREM', waiting, a.subject)
+  take_out(a.subject)
   redis.call('ZREM', away, a.subject)
   redis.call('ZREM', lapse, a.subject)
   redis.call('HDEL', tickets, a.subject)

@@ -74,7 +74,7 @@ local function mark()
   local heard, scores = {}, redis.call('ZRANGE', seen, 0, -1, 'WITHSCORES')
   for i = 1, #scores, 2 do heard[scores[i]] = tonumber(scores[i + 1]) end
   local near = redis.call('ZRANGE', waiting, 0, zone - 1, 'WITHSCORES')
-  local new, silent, moved, lapsing, strangers = {}, {}, {}, {}, {}
+  local new, silent, moved, gone, lapsing, strangers = {}, {}, {}, {}, {}, {}
   for i = 1, #near, 2 do
     local subject, due = near[i], heard[near[i]]
     heard[subject] = nil
@@ -85,6 +85,7 @@ local function mark()
       silent[#silent + 1] = subject
       moved[#moved + 1] = near[i + 1]
       moved[#moved + 1] = subject
+      gone[#gone + 1] = taken_out(near[i + 1], subject)
       if tonumber(near[i + 1]) <= head then
         lapsing[#lapsing + 1] = int(now_ms + keep_place)
         lapsing[#lapsing + 1] = subject
@@ -96,6 +97,7 @@ local function mark()
   chunked('ZREM', seen, strangers)
   chunked('ZREM', seen, silent)
   chunked('ZREM', waiting, silent)
+  note_moves(gone)
   chunked('ZADD', away, moved)
   chunked('ZADD', lapse, lapsing)
   return #silent

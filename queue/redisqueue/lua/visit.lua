@@ -136,7 +136,12 @@ if not admission then
     redis.call('HSET', meta, 'floor', int(math.max(place, floor)), 'started', 1)
   end
   redis.call('HSET', tickets, subject, current)
-  redis.call('ZADD', waiting, int(place), subject)
+  local before = waits and tonumber(redis.call('ZSCORE', waiting, subject))
+  if before ~= place then
+    redis.call('ZADD', waiting, int(place), subject)
+    if before then note_moves({ taken_out(before, subject) }) end
+    if not fresh or phase == 'scheduled' then note_moves({ put_in(place, subject) }) end
+  end
   if strayed then
     redis.call('ZREM', away, subject)
     redis.call('ZREM', lapse, subject)
@@ -147,7 +152,7 @@ if not admission then
     return { phase == 'open' and 'waiting' or phase, created, epoch, current, place, entered,
       ahead + 1, redis.call('ZCARD', waiting) }
   end
-  redis.call('ZREM', waiting, subject)
+  take_out(subject)
   local nbf = now_ms + math.floor(jitter * tonumber(ARGV[10]))
   admission = { place = place, at = now_ms, nbf = nbf, exp = nbf + admission_ttl, fetched = 0, arrived = 0, subject = subject }
   redis.call('ZADD', inside, int(admission.exp), current)
