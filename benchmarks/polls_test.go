@@ -130,6 +130,7 @@ func (c *crowd) serve(t testing.TB, opts queue.Options, log *slog.Logger) {
 		t.Fatal(err)
 	}
 	runUntilEnd(t, watch.Run)
+	runUntilEnd(t, c.line.Follow)
 	standby := admission.NewStandby(admission.StandbyConfig{
 		Line: c.line, Watch: watch, Options: opts, OnFailure: queue.ModeBlock, Log: log,
 		Steady: func() admission.Steady { return admission.Steady{} },

@@ -45,18 +45,16 @@ type copied struct {
 // to note. The length and the first place tell whether anything was missed; then the copy
 // is begun anew.
 type follower struct {
-	began time.Time // of its clock
-	seed  maphash.Seed
-	// polled is whether this process answers polls, and waiting how many wait, by the last
-	// snapshot.
-	polled  atomic.Bool
-	waiting atomic.Int64
+	began   time.Time // of its clock
+	seed    maphash.Seed
+	waiting atomic.Int64 // how many wait, by the last snapshot
 	now     atomic.Pointer[copied]
 	// touched is when this process last changed something of a visitor whose tag falls
 	// there: they are not answered by an older copy.
 	touched [4096]atomic.Int64 // ns of its clock
 
-	answered, asked, renewed atomic.Int64
+	answered, asked atomic.Int64 // polls
+	renewed         atomic.Int64
 }
 
 func newFollower() *follower { return &follower{began: time.Now(), seed: maphash.MakeSeed()} }
@@ -86,7 +84,6 @@ func (l *Line) Reads() queue.Reads {
 // Follow keeps a copy of the places while the line is long, until ctx ends; then it
 // returns nil. A process that answers polls runs it.
 func (l *Line) Follow(ctx context.Context) error {
-	l.follower.polled.Store(true)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

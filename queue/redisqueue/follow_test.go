@@ -25,6 +25,7 @@ type player struct {
 	id     string
 	lines  [2]*redisqueue.Line
 	held   []queue.Ticket
+	away   int64 // how many fell silent
 }
 
 func newPlayer(t *testing.T, seed uint64) *player {
@@ -128,8 +129,12 @@ func (p *player) step() string {
 			AdmittedAt: now, NotBefore: now, ExpiresAt: now.Add(time.Hour)}}))
 		return "record"
 	case k < 94: // with nobody heard, those near the head are away
-		_, err := line.Sweep(ctx, nil)
-		p.must(err)
+		for range 2 { // the first begins to listen
+			p.must(p.client.HSet(ctx, redisqueue.Key(p.id, "meta:3"), "marked_at", 0).Err())
+			swept, err := line.Sweep(ctx, nil)
+			p.must(err)
+			p.away += swept.Away
+		}
 		return "sweep"
 	case k < 95:
 		_, err := line.Restart(ctx)
@@ -195,6 +200,9 @@ func TestCopyFollows(t *testing.T) {
 					t.Fatalf("seed %d, process %d after %q: %v", seed, i, steps, err)
 				}
 			}
+		}
+		if p.away == 0 {
+			t.Errorf("seed %d: nobody fell silent", seed)
 		}
 		for i, line := range p.lines {
 			if renewed := line.Reads().Renewed; renewed > excused {

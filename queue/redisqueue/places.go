@@ -76,15 +76,6 @@ func (p *places) edit() *edit { return &edit{slices.Clone(p.blocks)} }
 
 func (e *edit) done() *places { return index(e.blocks) }
 
-// last is the last place; 0 of none.
-func (e *edit) last() int64 {
-	if len(e.blocks) == 0 {
-		return 0
-	}
-	b := e.blocks[len(e.blocks)-1]
-	return b.places[len(b.places)-1]
-}
-
 // append adds places, in order and not before the last one.
 func (e *edit) append(added []int64, tags []uint32) {
 	if n := len(e.blocks); n > 0 && len(e.blocks[n-1].places) < blockSize {

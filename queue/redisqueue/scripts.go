@@ -83,7 +83,7 @@ func (l *Line) hold() int64 {
 	if l.opts.Known != nil {
 		longest = max(longest, l.opts.Known.Longest)
 	}
-	if l.follower.polled.Load() { // a poll that was answered from a copy put nobody back
+	if l.follower.answered.Load() > 0 { // such a poll puts nobody back
 		longest += maxAge
 	}
 	return min(longest+l.opts.RecoveryHold, queue.MaxHold).Milliseconds()
