@@ -15,7 +15,7 @@ LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos bench-polls bench-memory bench-coupons bench-orders \
-	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment
+	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment k6-arrivals
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,3 +148,6 @@ k6-coupon-rush: ## 10,000 users claim one of 5,000 coupons at one moment; see k6
 
 k6-order-payment: ## 700 users order and pay in a closed loop for a minute; see k6/README.md for the service it needs
 	$(K6) run k6/order_payment.js
+
+k6-arrivals: ## 10,000 enter a second for 30 s, against a running sluice
+	$(K6) run k6/arrivals.js

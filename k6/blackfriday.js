@@ -5,6 +5,7 @@
 import { crowd, visit } from './lib/crowd.js';
 import { number, seconds } from './lib/env.js';
 import { createProduct } from './lib/operator.js';
+import { summary } from './lib/summary.js';
 import { thresholds, trendStats } from './lib/thresholds.js';
 
 const users = number('USERS', 1000);
@@ -24,3 +25,5 @@ export function setup() {
 export default function ({ product }) {
   visit(users, ramp, hold, product);
 }
+
+export const handleSummary = summary('blackfriday', () => ({ users }));

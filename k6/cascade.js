@@ -16,9 +16,10 @@ import { check } from 'k6';
 import exec from 'k6/execution';
 import { Trend } from 'k6/metrics';
 import { arrive, crowd, sleepUntil } from './lib/crowd.js';
-import { number, seconds, text } from './lib/env.js';
+import { number, seconds } from './lib/env.js';
 import { changeLine, createProduct, delayOrders, letEverybodyIn, putBack, restartLine } from './lib/operator.js';
-import { bound, broken, thresholds, trendStats } from './lib/thresholds.js';
+import { percent, summary, times } from './lib/summary.js';
+import { bound, thresholds, trendStats } from './lib/thresholds.js';
 import { Visitor } from './lib/visitor.js';
 
 const users = number('USERS', 1000);
@@ -142,19 +143,14 @@ export function teardown({ before }) {
   delayOrders(0);
 }
 
-export function handleSummary(data) {
+export const handleSummary = summary('cascade', (metrics) => {
   const measured = [of('enter', 'quiet'), of('position', 'quiet'), of('enter', 'saturated'), of('position', 'saturated'), 'order_completed_at'];
-  if (!measured.every((name) => data.metrics[name] && data.metrics[name].values.count > 0)) {
-    return { stdout: '\n  The run ended before both phases were measured.\n' };
+  if (!measured.every((name) => metrics[name] && metrics[name].values.count > 0)) {
+    return null;
   }
-  const result = judge(data.metrics);
-  const out = { stdout: `${table(result)}\n${broken(data.metrics)}${JSON.stringify(result)}\n` };
-  const file = text('SUMMARY_JSON', '');
-  if (file) {
-    out[file] = JSON.stringify(result, null, 2);
-  }
-  return out;
-}
+  const result = judge(metrics);
+  return { lines: phases(result), ...result };
+});
 
 function judge(metrics) {
   const phase = (name) => ({
@@ -170,11 +166,6 @@ function judge(metrics) {
   return result;
 }
 
-function times(metric) {
-  const v = metric.values;
-  return { count: v.count, avg: v.avg, p95: v['p(95)'], p99: v['p(99)'], max: v.max };
-}
-
 // throughput counts the orders between the first and the last completion. The
 // first of each worker starts the clock and is not counted: workers that start
 // together end together, and counting their first orders in no time at all
@@ -187,7 +178,7 @@ function throughput(metric) {
   return { count, seconds: span, per_second: rate, possible_per_second: possible, share: rate / possible };
 }
 
-function table(result) {
+function phases(result) {
   const rows = [['', 'quiet', 'saturated', 'ratio']];
   for (const name of ['enter', 'position']) {
     for (const stat of ['avg', 'p95', 'p99', 'max']) {
@@ -201,13 +192,10 @@ function table(result) {
   const o = result.orders;
   return [
     '',
-    ...rows.map(([label, ...cells]) => `  ${label.padEnd(20)}${cells.map((c) => String(c).padStart(12)).join('')}`),
+    ...rows.map(([label, ...cells]) => `${label.padEnd(20)}${cells.map((c) => String(c).padStart(12)).join('')}`),
     '',
-    `  orders    ${o.count} in ${o.seconds.toFixed(1)} s = ${o.per_second.toFixed(2)}/s, ` +
+    `orders    ${o.count} in ${o.seconds.toFixed(1)} s = ${o.per_second.toFixed(2)}/s, ` +
       `${percent(o.share)} of ${workers} workers / ${delay} s = ${o.possible_per_second.toFixed(2)}/s`,
-    `  isolated  ${result.isolated ? 'yes' : 'NO'} (each p95 at most ${maxRatio} times the quiet one, or under ${floor} ms)`,
-    '',
-  ].join('\n');
+    `isolated  ${result.isolated ? 'yes' : 'NO'} (each p95 at most ${maxRatio} times the quiet one, or under ${floor} ms)`,
+  ];
 }
-
-const percent = (share) => `${(share * 100).toFixed(1)} %`;

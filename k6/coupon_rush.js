@@ -10,9 +10,10 @@ import { check, sleep } from 'k6';
 import exec from 'k6/execution';
 import { Counter, Trend } from 'k6/metrics';
 import { arrive, crowd, sleepUntil } from './lib/crowd.js';
-import { number, seconds, text } from './lib/env.js';
+import { number, seconds } from './lib/env.js';
 import { createCoupon, letEverybodyIn, putBack } from './lib/operator.js';
-import { bound, broken, nothingFails, trendStats } from './lib/thresholds.js';
+import { summary, times, value } from './lib/summary.js';
+import { bound, nothingFails, trendStats } from './lib/thresholds.js';
 import { Visitor } from './lib/visitor.js';
 
 const users = number('USERS', 10000);
@@ -86,36 +87,27 @@ export function teardown({ coupon, before }) {
   });
 }
 
-export function handleSummary({ metrics }) {
-  const claims = metrics['http_req_duration{name:claim}'];
-  if (!claims || !metrics.claim_answered || metrics.claim_answered.values.count === 0) {
-    return { stdout: `\n  The run ended before the rush.\n\n${broken(metrics)}` };
+export const handleSummary = summary('coupon_rush', (metrics) => {
+  const claims = times(metrics['http_req_duration{name:claim}']);
+  const answers = times(metrics.claim_answered);
+  if (answers.count === 0) {
+    return null;
   }
-  const count = (name) => (metrics[name] ? metrics[name].values.count : 0);
   const result = {
     users,
     coupons,
-    issued: count('coupons_issued'),
-    sold_out: count('coupons_sold_out'),
-    claim_ms: times(claims),
-    answered_ms: times(metrics.claim_answered),
+    issued: value(metrics, 'coupons_issued', 'count'),
+    sold_out: value(metrics, 'coupons_sold_out', 'count'),
+    answered_ms: answers,
   };
-  const row = (name, t) => `  ${name.padEnd(34)}${[t.p50, t.p95, t.p99, t.max].map((ms) => ms.toFixed(0).padStart(9)).join('')}\n`;
-  const out = {
-    stdout:
-      `\n  ${users} claims at once for ${coupons} coupons: ${result.issued} issued, ${result.sold_out} told that it is sold out\n\n` +
-      `  ${'ms'.padEnd(34)}${['p50', 'p95', 'p99', 'max'].map((s) => s.padStart(9)).join('')}\n` +
-      row('a claim, sent to answered', result.claim_ms) +
-      row('from the moment to the answer', result.answered_ms) +
-      `\n${broken(metrics)}${JSON.stringify(result)}\n`,
-  };
-  const file = text('SUMMARY_JSON', '');
-  if (file) {
-    out[file] = JSON.stringify(result, null, 2);
-  }
-  return out;
-}
-
-function times({ values: v }) {
-  return { p50: v.med, p95: v['p(95)'], p99: v['p(99)'], max: v.max };
-}
+  const row = (name, t) => `${name.padEnd(34)}${[t.p50, t.p95, t.p99, t.max].map((ms) => ms.toFixed(0).padStart(9)).join('')}`;
+  const lines = [
+    '',
+    `${users} claims at once for ${coupons} coupons: ${result.issued} issued, ${result.sold_out} told that it is sold out`,
+    '',
+    `${'ms'.padEnd(34)}${['p50', 'p95', 'p99', 'max'].map((s) => s.padStart(9)).join('')}`,
+    row('a claim, sent to answered', claims),
+    row('from the moment to the answer', answers),
+  ];
+  return { lines, ...result };
+});

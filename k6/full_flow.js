@@ -8,7 +8,8 @@ import { check } from 'k6';
 import { Counter } from 'k6/metrics';
 import { arrive, crowd } from './lib/crowd.js';
 import { number, seconds } from './lib/env.js';
-import { createProduct, summary } from './lib/operator.js';
+import { createProduct, orderSummary } from './lib/operator.js';
+import { summary, value } from './lib/summary.js';
 import { bound, thresholds, trendStats } from './lib/thresholds.js';
 import { Visitor } from './lib/visitor.js';
 
@@ -29,7 +30,7 @@ export const options = {
 };
 
 export function setup() {
-  return { product: createProduct(), before: summary().orders };
+  return { product: createProduct(), before: orderSummary().orders };
 }
 
 export default function ({ product }) {
@@ -57,6 +58,8 @@ export default function ({ product }) {
 }
 
 export function teardown({ before }) {
-  const made = summary().orders - before;
+  const made = orderSummary().orders - before;
   check(made, { 'the database counts one order per user': (n) => n === users });
 }
+
+export const handleSummary = summary('full_flow', (metrics) => ({ users, orders: value(metrics, 'orders_acknowledged', 'count') }));

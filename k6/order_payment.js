@@ -9,9 +9,10 @@
 import { check, fail, sleep } from 'k6';
 import exec from 'k6/execution';
 import { Counter } from 'k6/metrics';
-import { number, seconds, text } from './lib/env.js';
-import { createProduct, letEverybodyIn, putBack, summary } from './lib/operator.js';
-import { bound, broken, nothingFails, trendStats } from './lib/thresholds.js';
+import { number, seconds } from './lib/env.js';
+import { createProduct, letEverybodyIn, orderSummary, putBack } from './lib/operator.js';
+import { percent, summary, value } from './lib/summary.js';
+import { bound, nothingFails, trendStats } from './lib/thresholds.js';
 import { Visitor } from './lib/visitor.js';
 
 const users = number('USERS', 700);
@@ -53,7 +54,7 @@ export function setup() {
     putBack(before);
     fail('tokens must be good at once: start the service with SLUICE_LINE_JITTER=0s');
   }
-  return { product: createProduct(), before, summary: summary() };
+  return { product: createProduct(), before, earlier: orderSummary() };
 }
 
 export default function ({ product }) {
@@ -83,42 +84,22 @@ function acknowledged(amiss, end) {
   inTime.add(Date.now() <= end ? 1 : 0);
 }
 
-export function teardown({ before, summary: earlier }) {
+export function teardown({ before, earlier }) {
   putBack(before);
-  const now = summary();
+  const now = orderSummary();
   const paid = (s) => s.by_state.paid || 0;
   ordersAmiss.add(earlier.orders - now.orders);
   paymentsAmiss.add(paid(earlier) - paid(now));
 }
 
-export function handleSummary({ metrics }) {
-  const times = (name) => {
-    const metric = metrics[`http_req_duration{name:${name}}`];
-    return metric ? { count: metric.values.count, p50: metric.values.med, p95: metric.values['p(95)'], max: metric.values.max } : { count: 0, p50: 0, p95: 0, max: 0 };
-  };
-  const rate = (metrics.requests_in_time ? metrics.requests_in_time.values.count : 0) / duration;
-  const result = {
+export const handleSummary = summary('order_payment', (metrics) => {
+  const rate = value(metrics, 'requests_in_time', 'count') / duration;
+  const share = rate / ceiling;
+  return {
+    lines: ['', `${users} users, ${duration} s: ${rate.toFixed(1)} requests/s, ${percent(share)} of the ${ceiling.toFixed(1)} that the loop allows`],
     users,
     requests_per_second: rate,
     ceiling_per_second: ceiling,
-    share: rate / ceiling,
-    enter_ms: times('enter'),
-    order_ms: times('order'),
-    payment_ms: times('payment'),
+    share,
   };
-  const row = (name, t) => `  ${name.padEnd(10)}${[t.count, t.p50, t.p95, t.max].map((n) => n.toFixed(0).padStart(9)).join('')}\n`;
-  const out = {
-    stdout:
-      `\n  ${users} users, ${duration} s: ${rate.toFixed(1)} requests/s, ${(100 * result.share).toFixed(1)} % of the ${ceiling.toFixed(1)} that the loop allows\n\n` +
-      `  ${'ms'.padEnd(10)}${['count', 'p50', 'p95', 'max'].map((s) => s.padStart(9)).join('')}\n` +
-      row('enter', result.enter_ms) +
-      row('order', result.order_ms) +
-      row('payment', result.payment_ms) +
-      `\n${broken(metrics)}${JSON.stringify(result)}\n`,
-  };
-  const file = text('SUMMARY_JSON', '');
-  if (file) {
-    out[file] = JSON.stringify(result, null, 2);
-  }
-  return out;
-}
+});

@@ -1,5 +1,5 @@
 import http from 'k6/http';
-import { fail } from 'k6';
+import { fail, sleep } from 'k6';
 import { adminToken, line, urls } from './env.js';
 
 // The operator API. It takes changes only as JSON, without a foreign Origin
@@ -40,6 +40,19 @@ export function letEverybodyIn() {
   return before;
 }
 
+// letNobodyIn has everybody wait who comes and returns the line as it was, for putBack().
+export function letNobodyIn() {
+  const before = readLine();
+  changeLine({ paused: true, mode: 'normal', max_length: 0 });
+  return before;
+}
+
+// waiting is how many wait, counted now: what the operator reads is up to a second old.
+export function waiting() {
+  sleep(2);
+  return readLine().waiting;
+}
+
 export const putBack = ({ paused, mode, rate_override, max_active, max_length }) =>
   changeLine({ paused, mode, rate_override, max_active, max_length });
 
@@ -51,7 +64,7 @@ export const restartLine = () => call('POST', `${lineURL}/restart`, 200, {});
 
 export const delayOrders = (ms) => call('PATCH', ordersURL, 200, { test_delay_ms: ms });
 
-export const summary = () => call('GET', `${ordersURL}/summary`, 200);
+export const orderSummary = () => call('GET', `${ordersURL}/summary`, 200);
 
 function call(method, url, expected, body) {
   const headers = {};

@@ -22,16 +22,3 @@ export function thresholds(more = {}) {
 
 // trendStats are the statistics that a summary shows of each time.
 export const trendStats = ['avg', 'min', 'med', 'p(95)', 'p(99)', 'max', 'count'];
-
-// broken lists the thresholds that were crossed, for a summary of a script's own.
-export function broken(metrics) {
-  const lines = [];
-  for (const [name, metric] of Object.entries(metrics)) {
-    for (const [expression, { ok }] of Object.entries(metric.thresholds || {})) {
-      if (!ok) {
-        lines.push(`  BROKEN    ${name}: ${expression}\n`);
-      }
-    }
-  }
-  return lines.join('');
-}
