@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos bench-polls bench-memory bench-coupons bench-orders \
+.PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos load bench-polls bench-memory bench-coupons bench-orders \
 	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment k6-arrivals
 
 help: ## list the targets
@@ -65,6 +65,15 @@ REPORT           ?= chaos.md
 chaos: ## two instances, Redis and MariaDB are killed, frozen and restarted under a crowd, by the SEED; writes chaos.md
 	SEED='$(SEED)' DURATION='$(DURATION)' VISITORS='$(VISITORS)' ON_REDIS_FAILURE='$(ON_REDIS_FAILURE)' REPORT='$(abspath $(REPORT))' \
 		$(GO) test -tags prove -count=1 -timeout 0 -v -run '^TestChaos$$' ./cmd/sluice
+
+# Some steps, or all of them small: make load ONLY=spike,arrivals SCALE=0.02
+ONLY  ?=
+SCALE ?= 1
+LOAD  ?= load
+
+load: build ## every load scenario, each on stores of its own; writes load/report.html and report.md; 20 minutes
+	SLUICE_REQUIRE_SERVICES=1 $(GO) test -count=1 -timeout 0 -v -run '^TestLoad$$' ./benchmarks/load \
+		-report '$(abspath $(LOAD))' -bin '$(CURDIR)/bin' -k6 '$(K6)' -scale '$(SCALE)' -only '$(ONLY)'
 
 # Each target of go test -fuzz for FUZZTIME, one after the other: make fuzz FUZZ=FuzzCSV
 FUZZTIME ?= 10s

@@ -62,4 +62,4 @@ export function teardown({ before }) {
   check(made, { 'the database counts one order per user': (n) => n === users });
 }
 
-export const handleSummary = summary('full_flow', (metrics) => ({ users, orders: value(metrics, 'orders_acknowledged', 'count') }));
+export const handleSummary = summary('full_flow', (metrics) => ({ users, ordered: value(metrics, 'orders_acknowledged', 'count') }));
