@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"math"
 	"math/bits"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -27,24 +27,24 @@ type answer struct {
 	Status     int           `json:"-"`
 	RetryAfter time.Duration `json:"-"`
 
-	Code       string  `json:"code"` // of a problem
-	State      string  `json:"state"`
-	Reason     string  `json:"reason"`
-	Position   int64   `json:"position"`
-	Estimate   *int64  `json:"estimated_wait_ms"`
-	Range      []int64 `json:"estimated_wait_range_ms"`
-	PollAfter  int64   `json:"poll_after_ms"`
-	ServerTime string  `json:"server_time"`
-	OpensAt    string  `json:"opens_at"`
-	Ticket     string  `json:"ticket"`
-	Token      string  `json:"token"`
-	UsableIn   int64   `json:"usable_in_ms"`
-	ExpiresIn  int64   `json:"expires_in_ms"`
-	OrderID    string  `json:"order_id"`
-	Coupon     string  `json:"-"` // the code of one that was claimed
-	Retry      int64   `json:"retry_after_ms"`
-	Challenge  string  `json:"challenge"` // of a newcomer's proof of work
-	Bits       int     `json:"bits"`
+	Code       string   `json:"code"` // of a problem
+	State      string   `json:"state"`
+	Reason     string   `json:"reason"`
+	Position   int64    `json:"position"`
+	Estimate   estimate `json:"estimated_wait_ms"`
+	Range      [2]int64 `json:"estimated_wait_range_ms"` // zero if none was told
+	PollAfter  int64    `json:"poll_after_ms"`
+	ServerTime wireTime `json:"server_time"`
+	OpensAt    wireTime `json:"opens_at"`
+	Ticket     string   `json:"ticket"`
+	Token      string   `json:"token"`
+	UsableIn   int64    `json:"usable_in_ms"`
+	ExpiresIn  int64    `json:"expires_in_ms"`
+	OrderID    string   `json:"order_id"`
+	Coupon     string   `json:"-"` // the code of one that was claimed
+	Retry      int64    `json:"retry_after_ms"`
+	Challenge  string   `json:"challenge"` // of a newcomer's proof of work
+	Bits       int64    `json:"bits"`
 }
 
 // api is the service as a visitor sees it. An error means that there was no
@@ -60,56 +60,48 @@ type api interface {
 // client speaks HTTP to the instances of the service over keep-alive
 // connections. It retries nothing: what goes wrong is the visitor's to meet.
 type client struct {
-	hosts   []*fasthttp.HostClient
-	bases   []string
-	query   string
-	product int64
-	coupon  int64
+	instances []*instance
+	heads     [][endpoints]string // of the requests to each instance
+	product   int64
 }
 
 // maxBody bounds an answer: one with a token and a ticket has about 1 KiB.
 const maxBody = 64 << 10
 
 func newClient(targets []*url.URL, line string, product, coupon int64, connections int, timeout time.Duration, remote bool) *client {
-	dial := dialer(timeout, remote)
-	c := &client{query: "?line=" + url.QueryEscape(line), product: product, coupon: coupon}
+	c := &client{product: product}
+	query := "?line=" + url.QueryEscape(line)
 	for _, u := range targets {
-		c.bases = append(c.bases, strings.TrimSuffix(u.String(), "/"))
-		c.hosts = append(c.hosts, &fasthttp.HostClient{
-			Addr:                      address(u),
-			IsTLS:                     u.Scheme == "https",
-			TLSConfig:                 &tls.Config{MinVersion: tls.VersionTLS12},
-			MaxConns:                  max(1, connections/len(targets)),
-			MaxConnWaitTimeout:        timeout,
-			MaxIdleConnDuration:       5 * time.Second, // below every server's own
-			MaxIdemponentCallAttempts: 1,
-			ReadTimeout:               timeout,
-			WriteTimeout:              timeout,
-			MaxResponseBodySize:       maxBody,
-			NoDefaultUserAgentHeader:  true,
-			Dial:                      func(addr string) (net.Conn, error) { return dial.Dial("tcp", addr) },
+		i := newInstance(u, max(1, connections/len(targets)), timeout, remote)
+		c.instances = append(c.instances, i)
+		c.heads = append(c.heads, [endpoints]string{
+			epEnter:    i.request(http.MethodPost, "/queue/enter"+query, ""),
+			epPosition: i.request(http.MethodGet, "/queue/position"+query, ""),
+			epLeave:    i.request(http.MethodPost, "/queue/leave"+query, ""),
+			epClaim:    i.request(http.MethodPost, fmt.Sprintf("/coupons/%d/claim", coupon), ""),
+			epOrder:    i.request(http.MethodPost, "/orders", "Content-Type: application/json\r\n"),
 		})
 	}
 	return c
 }
 
 func (c *client) close() {
-	for _, h := range c.hosts {
-		h.CloseIdleConnections()
+	for _, i := range c.instances {
+		i.close()
 	}
 }
 
 // enter does the work that a newcomer may be asked for first, as the pages do.
 func (c *client) enter(target int, ticket string) (answer, error) {
-	a, err := c.do(target, fasthttp.MethodPost, "/queue/enter", c.query, "X-Queue-Ticket", ticket, "")
+	a, err := c.do(target, epEnter, headTicket, ticket, "")
 	if err != nil || a.Code != "proof_required" {
 		return a, err
 	}
-	proof, err := prove(a.Challenge, a.Bits)
+	proof, err := prove(a.Challenge, int(a.Bits))
 	if err != nil {
 		return a, err
 	}
-	return c.do(target, fasthttp.MethodPost, "/queue/enter", c.query, "X-Queue-Proof", proof, "")
+	return c.do(target, epEnter, "X-Queue-Proof: ", proof, "")
 }
 
 // maxProofBits bounds what the crowd lets a service make it do.
@@ -131,17 +123,17 @@ func prove(challenge string, zeroBits int) (string, error) {
 }
 
 func (c *client) position(target int, ticket string) (answer, error) {
-	return c.do(target, fasthttp.MethodGet, "/queue/position", c.query, "X-Queue-Ticket", ticket, "")
+	return c.do(target, epPosition, headTicket, ticket, "")
 }
 
 func (c *client) leave(target int, ticket string) (answer, error) {
-	return c.do(target, fasthttp.MethodPost, "/queue/leave", c.query, "X-Queue-Ticket", ticket, "")
+	return c.do(target, epLeave, headTicket, ticket, "")
 }
 
 // claim asks for the coupon. In an answer of success "code" is what was claimed, and
 // not what is wrong.
 func (c *client) claim(target int, token string) (answer, error) {
-	a, err := c.do(target, fasthttp.MethodPost, fmt.Sprintf("/coupons/%d/claim", c.coupon), "", "Authorization", "Bearer "+token, "")
+	a, err := c.do(target, epClaim, headToken, token, "")
 	if a.Status < 300 {
 		a.Coupon, a.Code = a.Code, ""
 	}
@@ -153,28 +145,33 @@ func (c *client) order(target int, token string, quantity int, coupon string) (a
 	if coupon == "" {
 		body = fmt.Sprintf(`{"items":[{"product_id":%d,"quantity":%d}]}`, c.product, quantity)
 	}
-	return c.do(target, fasthttp.MethodPost, "/orders", "", "Authorization", "Bearer "+token, body)
+	return c.do(target, epOrder, headToken, token, body)
 }
 
-func (c *client) do(target int, method, path, query, header, value, body string) (answer, error) {
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.Header.SetMethod(method)
-	req.SetRequestURI(c.bases[target] + path + query)
-	if value != "" {
-		req.Header.Set(header, value)
+// What proves who asks.
+const (
+	headTicket = "X-Queue-Ticket: "
+	headToken  = "Authorization: Bearer "
+)
+
+// do asks an instance, with a header unless its value is empty.
+func (c *client) do(target int, ep endpoint, header, value, body string) (a answer, err error) {
+	write := func(b []byte) []byte {
+		b = append(b, c.heads[target][ep]...)
+		if value != "" {
+			b = append(append(append(b, header...), value...), "\r\n"...)
+		}
+		if body != "" {
+			b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10), "\r\n"...)
+		}
+		return append(append(b, "\r\n"...), body...)
 	}
-	if body != "" {
-		req.Header.SetContentType("application/json")
-		req.SetBodyString(body)
-	}
-	if err := c.hosts[target].Do(req, resp); err != nil {
-		return answer{}, fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	a, err := decode(resp.StatusCode(), resp.Header.Peek("Retry-After"), resp.Body())
+	err = c.instances[target].ask(write, func(r *fasthttp.Response) (err error) {
+		a, err = decode(r.StatusCode(), r.Header.Peek("Retry-After"), r.Body())
+		return err
+	})
 	if err != nil {
-		return a, fmt.Errorf("%s %s: %w", method, path, err)
+		return a, fmt.Errorf("%s: %w", ep, err)
 	}
 	return a, nil
 }
@@ -186,7 +183,8 @@ const longestRetry = 24 * time.Hour
 // when to try again; a proxy in front of it may say it in the header alone.
 func decode(status int, retryAfter, body []byte) (answer, error) {
 	a := answer{Status: status}
-	if len(body) > 0 {
+	if len(body) > 0 && !a.fields(body) {
+		a = answer{Status: status}
 		if err := json.Unmarshal(body, &a); err != nil && status < 300 {
 			return a, fmt.Errorf("the answer is no JSON: %w", err)
 		}
@@ -214,12 +212,16 @@ func readClaims(jwt string) (claims, error) {
 	if !ok {
 		return c, errors.New("not a JWT")
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(payload)
+	var space [512]byte
+	raw, err := base64.RawURLEncoding.AppendDecode(space[:0], []byte(payload))
 	if err != nil {
 		return c, fmt.Errorf("the payload of a JWT: %w", err)
 	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return c, fmt.Errorf("the payload of a JWT: %w", err)
+	if !c.fields(raw) {
+		c = claims{}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return c, fmt.Errorf("the payload of a JWT: %w", err)
+		}
 	}
 	if c.ID == "" {
 		return c, errors.New("a JWT without an id")
@@ -229,18 +231,6 @@ func readClaims(jwt string) (claims, error) {
 
 // milliseconds is a NumericDate of a claim in whole milliseconds.
 func milliseconds(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
-
-// wireMS is a time of an answer in Unix milliseconds, 0 if there is none.
-func wireMS(s string) int64 {
-	if s == "" {
-		return 0
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return 0
-	}
-	return t.UnixMilli()
-}
 
 func address(u *url.URL) string {
 	if u.Port() != "" {
@@ -255,7 +245,7 @@ func address(u *url.URL) string {
 // dialer connects to this machine alone, unless remote is allowed: a name can lead
 // elsewhere by the time it is dialled, and between two dials.
 func dialer(timeout time.Duration, remote bool) *net.Dialer {
-	d := &net.Dialer{Timeout: timeout}
+	d := &net.Dialer{Timeout: timeout, KeepAlive: -1} // probes are four calls of the system for each connection
 	if !remote {
 		d.Control = func(_, address string, _ syscall.RawConn) error {
 			if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().Unmap().IsLoopback() {

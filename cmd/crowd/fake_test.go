@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -126,7 +127,7 @@ func (f *fake) enter(target int, ticket string) (answer, error) {
 }
 
 func (f *fake) stand(p *place, status int) answer {
-	a := answer{Status: status, State: p.state, ServerTime: time.Now().UTC().Format(time.RFC3339Nano)}
+	a := answer{Status: status, State: p.state, ServerTime: wireTime(time.Now().UnixMilli())}
 	switch {
 	case p.state == "admitted" && time.Since(p.admitted) > f.ttl:
 		p.state, a.State = "expired", "expired"
@@ -135,7 +136,7 @@ func (f *fake) stand(p *place, status int) answer {
 		a.UsableIn = max(0, f.usable-time.Since(p.admitted)).Milliseconds() + 1
 		a.ExpiresIn = time.Until(p.admitted.Add(f.ttl)).Milliseconds()
 	case time.Now().Before(f.opens):
-		a.State, a.OpensAt = "scheduled", f.opens.UTC().Format(time.RFC3339Nano)
+		a.State, a.OpensAt = "scheduled", wireTime(f.opens.UnixMilli())
 	case p.state == "waiting":
 		if f.broken == "growing" {
 			p.offset += 1000
@@ -149,7 +150,7 @@ func (f *fake) stand(p *place, status int) answer {
 			break
 		}
 		wait := a.Position * 1000 / int64(max(1, f.rate))
-		a.Estimate, a.Range = &wait, []int64{wait / 2, wait * 2}
+		a.Estimate, a.Range = estimate{wait, true}, [2]int64{wait / 2, wait * 2}
 	}
 	a.PollAfter = f.told.Milliseconds()
 	p.notBefore = time.Now().Add(f.told)
@@ -237,4 +238,17 @@ func deref(a *answer) answer {
 		return answer{}
 	}
 	return *a
+}
+
+// MarshalJSON writes a time as the service does.
+func (t wireTime) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.UnixMilli(int64(t)).UTC().Format(time.RFC3339Nano))
+}
+
+// MarshalJSON writes an estimate as the service does.
+func (e estimate) MarshalJSON() ([]byte, error) {
+	if !e.known {
+		return null, nil
+	}
+	return json.Marshal(e.ms)
 }

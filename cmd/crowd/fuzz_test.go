@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,38 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("status %d with %q is no answer: %v", status, body, err)
 		}
 	})
+}
+
+// FuzzFields: the quick reader of answers says what a whole parser says, or leaves it to
+// that one.
+func FuzzFields(f *testing.F) {
+	f.Add([]byte(`{"line":"a","state":"waiting","position":3,"estimated_wait_ms":31000,"estimated_wait_range_ms":[1, 2],"server_time":"2026-01-02T03:04:09.001Z"}`))
+	f.Add([]byte(`{"state" : "spent" , "position":null,"estimated_wait_ms":null,"estimated_wait_range_ms":null}`))
+	f.Add([]byte(`{"state":"sp\\u0065nt","draw":{"state":"x"}}`))
+	f.Add([]byte(`{"bits":1.5,"code":7}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var quick, whole answer
+		if !quick.fields(body) {
+			return
+		}
+		// Keys in another case and repeated ones, which no service sends, are read apart.
+		if err := json.Unmarshal(body, &whole); err == nil && !unusual(body) && quick != whole {
+			t.Fatalf("%q: %+v, and by a whole parser %+v", body, quick, whole)
+		}
+	})
+}
+
+// unusual is whether a key is repeated, or written in capitals.
+func unusual(body []byte) bool {
+	seen := map[string]bool{}
+	found := !utf8.Valid(body)
+	members(body, func(key, _ []byte) {
+		lower := strings.ToLower(string(key))
+		found = found || seen[lower] || lower != string(key) || strings.ContainsFunc(lower, func(r rune) bool { return r > 'z' })
+		seen[lower] = true
+	})
+	return found
 }
 
 // FuzzReadClaims: claims are read of what is a JWT with an id, and of nothing else.

@@ -128,6 +128,11 @@ type sample struct {
 	LimitedBy string  `json:"limited_by"`
 	Mode      string  `json:"mode"`
 	Waiting   int64   `json:"waiting"`
+	Away      int64   `json:"away"`
+	Admitted  int64   `json:"admitted"`
+	Left      int64   `json:"left"`
+	GivenUp   int64   `json:"given_up"`
+	Budget    float64 `json:"effective_poll_budget"`
 }
 
 // record is a line of the audit that the service keeps.

@@ -26,8 +26,9 @@ const (
 	exitUsage = 2
 )
 
-// maxConnections keeps a crowd within the ports and files of one machine.
-const maxConnections = 2000
+// maxConnections keeps a crowd within the ports that one machine gives out by itself,
+// about 28,000; each is a file, too.
+const maxConnections = 20_000
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -88,7 +89,7 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.Float64Var(&o.Roam, "roam", 0, "share of requests that go to any of the instances, as a balancer sends them; the others stay with the last that answered")
 	f.StringVar(&o.line, "line", "default", "line to enter")
 	f.IntVar(&o.Visitors, "visitors", 1000, "how many come")
-	f.IntVar(&o.Connections, "connections", 200, "keep-alive connections, at most 2000")
+	f.IntVar(&o.Connections, "connections", 200, "keep-alive connections, at most 20000, and the limit on open files")
 	f.StringVar((*string)(&o.Arrival), "arrival", "spike", "how they come: spike (all at once), ramp, constant, early (all before the line opens)")
 	f.DurationVar(&o.Over, "over", 30*time.Second, "in which time they come; not for spike")
 	f.DurationVar(&o.Habits.Patience, "patience", 0, "mean time after which somebody who still waits leaves; 0 never")
@@ -182,7 +183,9 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	c := newClient(targets, o.line, o.product, o.Coupon, o.Connections, o.timeout, o.remote)
 	defer c.close()
 
+	collectMore()
 	rec := newRecorder()
+	before := watch.standing(ctx)
 	progress := newProgress(rec, watch, o.quiet, stderr)
 	e := newEngine(o.settings, c, rec)
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -191,13 +194,19 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		defer close(done)
 		progress.Run(looking)
 	}()
+	busy := cpuTime()
 	e.Run(ctx)
 	took := e.now()
+	busy = cpuTime().since(busy)
 	pause(ctx, o.settle)
 	stop()
 	<-done
+	after := watch.standing(ctx)
 
 	r := o.report(e, rec, watch, progress, took)
+	r.Connections, r.Cost = c.connections(), newCostReport(busy, r.Crowd.Requests)
+	r.Connections.Failed = rec.failed
+	r.counted(before, after, rec)
 	if err := r.print(o.json, stdout); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
@@ -234,7 +243,7 @@ func (o *options) urls(ctx context.Context) (targets, operators []*url.URL, err 
 }
 
 // lastLook bounds reading the service's records after the run.
-const lastLook = time.Minute
+const lastLook = 5 * time.Minute
 
 // report reads the service's own records and judges. It is made also when the
 // run was ended by a signal.
@@ -244,6 +253,7 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 	for _, at := range o.lossAt {
 		rec.lost(at)
 	}
+	began := time.Now()
 	h := rec.history()
 	h.stays = e.stays()
 	h.samples, h.operator = p.seen(), len(watch.operators) > 0
@@ -262,7 +272,7 @@ func (o *options) report(e *engine, rec *recorder, watch *observer, p *progress,
 	}
 	h.placesOfDraw(ctx, watch)
 	r := newReport(o.settings, h, rec, took, p.timeline)
-	r.Started = e.start.UnixMilli()
+	r.Started, r.JudgingMS = e.start.UnixMilli(), time.Since(began).Milliseconds()
 	r.Notes = append([]string{}, notes...) // an empty list, not null
 	return r
 }

@@ -96,7 +96,7 @@ func TestBadUsage(t *testing.T) {
 		{"--operator", "http://192.0.2.1", "--target", open},
 		{"--targets", open + ",http://192.0.2.1"},
 		{"--visitors", "0"},
-		{"--connections", "2001"},
+		{"--connections", "20001"},
 		{"--arrival", "late"},
 		{"--close-share", "1.5"},
 		{"--order-share", "NaN"},

@@ -34,7 +34,7 @@ const dialTimeout = 10 * time.Second
 func newObserver(public, operators []*url.URL, token, line string, remote bool) *observer {
 	return &observer{
 		http: &http.Client{
-			Timeout: time.Minute, // an audit of a million takes a while
+			Timeout: lastLook, // an audit of a million takes a while
 			// No proxy: loopback means loopback.
 			Transport:     &http.Transport{DialContext: dialer(dialTimeout, remote).DialContext},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -32,10 +32,14 @@ func (e endpoint) String() string {
 // recorder gathers what happens while the crowd runs.
 type recorder struct {
 	entered, admitted, ordered, ended, closed atomic.Int64
-	requests, errors                          atomic.Int64
+	requests, polls, errors                   atomic.Int64
+	arrived, lastArrived                      atomic.Int64 // who entered first, and when the last of them was told, in ns from the start
+	everybody                                 atomic.Bool  // has entered
 	away                                      [halves]trouble
 	measured                                  [endpoints]measured
 	lateness                                  measured // of what was due
+	arrivals                                  measured // how late they were
+	settled                                   measured // polls after everybody had entered
 
 	mu         sync.Mutex
 	growths    []growth
@@ -43,6 +47,7 @@ type recorder struct {
 	denials    []denial
 	allTricks  []trick
 	losses     []loss
+	failed     map[string]int64 // requests without an answer, by troubleOf
 	bypasses   []span
 	lastIn     int64 // the server's time of the latest admission heard of
 	toldMost   time.Duration
@@ -96,12 +101,26 @@ func (m *measured) record(d time.Duration) {
 	_ = m.latencies.RecordValue(max(1, min(d.Microseconds(), m.latencies.HighestTrackableValue()))) // it is in range
 }
 
+// add notes a time.
+func (m *measured) add(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.record(d)
+}
+
+// ms is a quantile in milliseconds, once nothing runs any more.
+func (m *measured) ms(quantile float64) float64 {
+	return float64(m.latencies.ValueAtQuantile(quantile)) / 1000
+}
+
 func newRecorder() *recorder {
-	r := &recorder{}
+	r := &recorder{failed: map[string]int64{}}
 	for i := range r.measured {
 		r.measured[i].init()
 	}
 	r.lateness.init()
+	r.arrivals.init()
+	r.settled.init()
 	return r
 }
 
@@ -112,6 +131,15 @@ func (t *trouble) figures() troubleFigures {
 // request notes one request. The refusals of tricks are no errors.
 func (r *recorder) request(ep endpoint, took time.Duration, a answer, err error) {
 	r.requests.Add(1)
+	if ep == epPosition {
+		r.polls.Add(1)
+		if r.everybody.Load() && err == nil {
+			r.settled.add(took)
+		}
+	}
+	if err != nil {
+		r.fails(err)
+	}
 	if ep != epTrick {
 		r.away[ep.half()].meet(a.Status, err)
 	}
@@ -136,18 +164,26 @@ func (r *recorder) request(ep endpoint, took time.Duration, a answer, err error)
 	}
 }
 
-// lateBy notes how late the crowd did what was due.
-func (r *recorder) lateBy(d time.Duration) {
-	r.lateness.mu.Lock()
-	defer r.lateness.mu.Unlock()
-	r.lateness.record(d)
+// fails notes what kept a request from being answered.
+func (r *recorder) fails(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed[troubleOf(err)]++
+}
+
+// arrives notes that one of so many has entered for the first time.
+func (r *recorder) arrives(all int, at time.Duration) {
+	r.lastArrived.Store(int64(at))
+	if r.arrived.Add(1) == int64(all) {
+		r.everybody.Store(true)
+	}
 }
 
 // moment is where the run stands.
 func (r *recorder) moment(second int) moment {
 	m := moment{
 		Second: second, Entered: r.entered.Load(), Admitted: r.admitted.Load(), Ordered: r.ordered.Load(),
-		Errors: r.errors.Load(), Requests: r.requests.Load(),
+		Errors: r.errors.Load(), Requests: r.requests.Load(), Polls: r.polls.Load(),
 	}
 	m.Queue = r.away[queueHalf].figures()
 	m.Orders = r.away[orderHalf].figures()

@@ -23,9 +23,18 @@ type report struct {
 	Estimate  estimateReport   `json:"estimate"`
 	Fetch     fetchReport      `json:"fetch"`
 	Crowd     crowdReport      `json:"crowd"`
-	Verdicts  []verdict        `json:"verdicts"`
-	Notes     []string         `json:"notes"`
-	Timeline  []moment         `json:"timeline"`
+	Entering  enteringReport   `json:"entering"`
+	Polls     pollsReport      `json:"polls"`
+	// Connections has what was wrong with them by kind; Cost is of the crowd itself.
+	Connections connectionsReport `json:"connections"`
+	Cost        costReport        `json:"cost"`
+	// Line and Ticks are null without --operator.
+	Line      *lineReport  `json:"line"`
+	Ticks     *ticksReport `json:"ticks"`
+	JudgingMS int64        `json:"judging_ms"`
+	Verdicts  []verdict    `json:"verdicts"`
+	Notes     []string     `json:"notes"`
+	Timeline  []moment     `json:"timeline"`
 }
 
 // endpointReport has latencies in milliseconds, of the requests that were answered.
@@ -96,6 +105,7 @@ type moment struct {
 	Ordered  int64 `json:"ordered"`
 	Errors   int64 `json:"errors"`
 	Requests int64 `json:"requests"`
+	Polls    int64 `json:"polls"`
 	// What visitors met of each half that was away, since the start; tricks apart.
 	Queue    troubleFigures `json:"queue"`
 	Orders   troubleFigures `json:"orders"`
@@ -123,20 +133,19 @@ func newReport(cfg settings, h history, rec *recorder, took time.Duration, timel
 		if m.latencies.TotalCount() == 0 && len(m.codes) == 0 {
 			continue
 		}
-		p := func(q float64) float64 { return float64(m.latencies.ValueAtQuantile(q)) / 1000 }
 		r.Endpoints = append(r.Endpoints, endpointReport{
 			Endpoint: ep.String(), Answers: m.latencies.TotalCount(),
-			P50: p(50), P95: p(95), P99: p(99), Max: float64(m.latencies.Max()) / 1000, Refused: m.codes,
+			P50: m.ms(50), P95: m.ms(95), P99: m.ms(99), Max: float64(m.latencies.Max()) / 1000, Refused: m.codes,
 		})
 	}
 	r.Rates = rates(h, timeline)
-	late := func(q float64) float64 { return float64(rec.lateness.latencies.ValueAtQuantile(q)) / 1000 }
 	met := rec.away[queueHalf].figures()
 	met.Unanswered += rec.away[orderHalf].unanswered.Load()
 	met.Unavailable += rec.away[orderHalf].unavailable.Load()
+	r.Entering, r.Polls = rec.entering(), rec.polling(timeline, took)
 	r.Crowd = crowdReport{
 		Requests: rec.requests.Load(), PerSecond: float64(rec.requests.Load()) / took.Seconds(),
-		LatenessP50: late(50), LatenessP99: late(99), LatenessMax: late(100),
+		LatenessP50: rec.lateness.ms(50), LatenessP99: rec.lateness.ms(99), LatenessMax: rec.lateness.ms(100),
 		Unanswered: met.Unanswered, Unavailable: met.Unavailable,
 		Closed: rec.closed.Load(), Returned: len(h.comebacks), Losses: len(h.losses),
 	}
@@ -283,6 +292,7 @@ func (r report) write(w io.Writer) error {
 	if c.Unanswered+c.Unavailable > 0 {
 		line("trouble: %d requests without an answer, %d answered that it cannot", c.Unanswered, c.Unavailable)
 	}
+	r.lines(line)
 	for _, n := range r.Notes {
 		line("note: %s", n)
 	}

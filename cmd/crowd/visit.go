@@ -36,6 +36,9 @@ func (e *engine) enter(v *visitor) (time.Duration, bool) {
 		e.renew(v)
 	}
 	e.rec.entered.Add(1)
+	if !v.again {
+		e.rec.arrives(len(e.visitors), received)
+	}
 	v.ticket, v.id, v.place = a.Ticket, c.ID, c.Place
 	v.early = a.State == "scheduled"
 	if v.plan.patience > 0 {
@@ -95,7 +98,7 @@ func (e *engine) stands(v *visitor, a answer, sent, received time.Duration) (tim
 		fallthrough
 	case "scheduled":
 		if a.State == "scheduled" {
-			e.opening(wireMS(a.OpensAt))
+			e.opening(int64(a.OpensAt))
 		}
 		v.told = time.Duration(a.PollAfter) * time.Millisecond
 		e.rec.longest(v.told)
@@ -119,7 +122,7 @@ func (e *engine) stands(v *visitor, a answer, sent, received time.Duration) (tim
 
 // waits notes a position. Without one the line is not kept for now.
 func (e *engine) waits(v *visitor, a answer, earlier, received time.Duration) {
-	server := wireMS(a.ServerTime)
+	server := int64(a.ServerTime)
 	e.rec.clock(server, received)
 	if a.Reason == "degraded" {
 		e.rec.degraded(server, received)
@@ -141,10 +144,10 @@ func (e *engine) waits(v *visitor, a answer, earlier, received time.Duration) {
 		e.rec.growth(growth{v.visitor, v.id, v.place, v.position, a.Position, earlier, received, v.bypassed})
 	}
 	v.position, v.bypassed = a.Position, false
-	if v.estimatedAt == 0 && a.Estimate != nil {
-		v.estimatedAt, v.estimate = server, int32(*a.Estimate)
+	if v.estimatedAt == 0 && a.Estimate.known {
+		v.estimatedAt, v.estimate = server, int32(a.Estimate.ms)
 		v.low, v.high = v.estimate, v.estimate
-		if len(a.Range) == 2 {
+		if a.Range != ([2]int64{}) {
 			v.low, v.high = int32(a.Range[0]), int32(a.Range[1])
 		}
 	}
