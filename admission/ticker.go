@@ -13,13 +13,14 @@ import (
 // admitDeadline bounds one call to the line's store.
 const admitDeadline = time.Second
 
-// Ticker asks a line for a batch at every tick. Any number of processes may run
-// one on the same line, each out of phase with the others: the line's store
-// decides whether a tick still has its batch to give.
+// Ticker asks a line for a batch at every tick of the store's clock. Any number of
+// processes may run one on the same line: the line's store decides whether a tick
+// still has its batch to give, and one that is late is stood in for by the others.
 type Ticker struct {
 	line queue.Line
 	rate Rater
 	tick time.Duration
+	now  func() time.Time // by the store's clock
 	log  *slog.Logger
 
 	mu    sync.Mutex
@@ -35,6 +36,8 @@ type TickerStats struct {
 	Batches, Skipped, Errors uint64
 	// Admitted is how many visitors were in the batches.
 	Admitted uint64
+	// Late is of the ticks of the batches given.
+	Late Lateness
 	// Last is the last batch given; empty before the first.
 	Last queue.Batch
 }
@@ -42,26 +45,49 @@ type TickerStats struct {
 // NewTicker makes a ticker that, once it runs, admits at the rater's rate every
 // tick.
 func NewTicker(line queue.Line, rate Rater, tick time.Duration, log *slog.Logger) *Ticker {
-	return &Ticker{line: line, rate: rate, tick: tick, log: log.With("line", line.ID())}
+	return &Ticker{line: line, rate: rate, tick: tick, now: time.Now, log: log.With("line", line.ID())}
+}
+
+// On makes it go by a clock that tells the store's time, and not by its own. To be called
+// before Run.
+func (t *Ticker) On(clock func() time.Time) *Ticker {
+	t.now = clock
+	return t
+}
+
+// aim is how far into a tick the line is asked: so much may the clock be fast without
+// the store finding the tick before still on, which has had its batch.
+const aim = time.Millisecond
+
+// untilNext is the time from now until the line is to be asked again, which was last
+// asked at a time: at once if a tick has begun meanwhile.
+func (t *Ticker) untilNext(asked time.Time) time.Duration {
+	width, now := t.tick.Microseconds(), t.now().UnixMicro()
+	if now/width > asked.UnixMicro()/width {
+		return 0
+	}
+	return t.tick - time.Duration(now%width)*time.Microsecond + aim
 }
 
 // Run admits until ctx ends; then it returns nil. A failure does not stop it; it
 // is logged when the store goes away and when it is back. Ticks missed during a
 // slow call are not made up for: the line gives the time's worth with the next.
 func (t *Ticker) Run(ctx context.Context) error {
-	ticks := time.NewTicker(t.tick)
-	defer ticks.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+		asked := t.now()
 		_, err := t.runOnce(ctx)
 		if ctx.Err() != nil {
 			return nil // an error of the last call is of the stop, not of the store
 		}
 		t.outage.Note(t.log, err, "nobody is let in: the line's store does not answer", "the line's store answers again")
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
+		next.Reset(t.untilNext(asked))
 	}
 }
 
@@ -90,6 +116,7 @@ func (t *Ticker) count(b queue.Batch, err error) {
 		t.stats.Batches++
 		t.stats.Admitted += uint64(len(b.Admitted))
 		t.stats.Last = b
+		t.stats.Late.note(b, t.tick)
 	}
 }
 

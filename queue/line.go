@@ -288,8 +288,9 @@ type Batch struct {
 	Rate float64
 	// Dropped is how many permits a stall swallowed since the last batch.
 	Dropped float64
-	// At is the batch's time on the store's clock.
-	At time.Time
+	// At is the batch's time on the store's clock; Since that of the batch before, zero
+	// for the first, and when skipped.
+	At, Since time.Time
 }
 
 // LimitedBy names what bounds a batch.

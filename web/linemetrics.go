@@ -86,6 +86,7 @@ var (
 	storeAwayDesc  = describe("line_store_away", "1 while the line's store is away.", "line")
 	estimatesDesc  = describe("line_estimates_total", "Waits told to the last in the line that have ended: before, in (kept) or after the range told.", "line", "outcome")
 	errorDesc      = describe("line_estimate_error_ratio", "(actual wait - told) / told, of the waits that ended in the last 15 s; absent without any.", "line")
+	tickLateDesc   = describe("line_tick_late_seconds", "How much later than the tick's time on the store's clock a batch was given, of the batches that this process gave; each tick that had none counts with the next.", "line")
 	limitedByDesc  = describe("line_limited_by", "1 for what kept the last batch from being larger.", "line", "reason")
 )
 
@@ -108,6 +109,7 @@ func (lineCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- errorDesc
 	ch <- modeDesc
 	ch <- storeAwayDesc
+	ch <- tickLateDesc
 	describeAll(ch, lineFigures)
 	describeAll(ch, standbyFigures)
 	describeAll(ch, readFigures)
@@ -124,6 +126,9 @@ func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		if l.reads != nil {
 			collect(ch, readFigures, l.reads(), l.id)
+		}
+		if l.ticks != nil {
+			ch <- lateness(l.ticks().Late, l.id)
 		}
 		if v, ok := l.watch.View(); ok {
 			collect(ch, lineFigures, v, l.id)
@@ -145,6 +150,16 @@ func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
 			collect(ch, outlookFigures, rate, l.id)
 		}
 	}
+}
+
+// lateness is a histogram of ticks.
+func lateness(l admission.Lateness, line string) prometheus.Metric {
+	buckets, sum := make(map[float64]uint64, len(l.Counts)), uint64(0)
+	for i, n := range l.Counts {
+		sum += n
+		buckets[admission.LatenessBounds[i].Seconds()] = sum
+	}
+	return prometheus.MustNewConstHistogram(tickLateDesc, l.Ticks, l.Sum.Seconds(), buckets, line)
 }
 
 // admissionFigures are of all lines and processes together.

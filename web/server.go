@@ -79,6 +79,8 @@ type Line struct {
 	Attendance *queue.Attendance
 	// Reads tells how polls were answered; nil where there is but one way.
 	Reads func() queue.Reads
+	// Ticks are the figures of what lets people in here; nil in role orders.
+	Ticks func() admission.TickerStats
 	// Keep, if set, is called with an operator's change in Watch's view, before
 	// the change is acknowledged.
 	Keep func() error
@@ -104,7 +106,7 @@ func NewLines(lines ...Line) *Lines {
 // Add puts a line in, or another in place of one of the same id.
 func (ls *Lines) Add(l Line) {
 	id := l.Line.ID()
-	added := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, standby: l.Standby, attendance: l.Attendance, reads: l.Reads, keep: l.Keep}
+	added := &line{id: id, cookie: cookieName(id), line: l.Line, watch: l.Watch, standby: l.Standby, ticks: l.Ticks, attendance: l.Attendance, reads: l.Reads, keep: l.Keep}
 	if l.Keep == nil {
 		added.keep = func() error { return nil }
 	}
@@ -255,6 +257,7 @@ type line struct {
 	line       queue.Line
 	watch      *queue.Watch
 	standby    *admission.Standby // nil in role orders
+	ticks      func() admission.TickerStats
 	attendance *queue.Attendance
 	reads      func() queue.Reads // nil where there is but one way
 	keep       func() error

@@ -270,7 +270,8 @@ func (s *lineSet) prepare(ctx context.Context, id string) (openLine, error) {
 		})
 		l.Line.Line = l.Standby
 		l.Attendance = queue.NewAttendance(l.Standby, opts.Told, s.log)
-		ticker := admission.NewTicker(l.Standby, s.rate(id), s.cfg.Line.Tick, s.log)
+		ticker := admission.NewTicker(l.Standby, s.rate(id), s.cfg.Line.Tick, s.log).On(watch.Now)
+		l.Ticks = ticker.Stats
 		l.loops = append(l.loops, l.Attendance.Run, ticker.Run, l.Standby.Run)
 		if inRedis, ok := line.(*redisqueue.Line); ok {
 			l.Reads = inRedis.Reads

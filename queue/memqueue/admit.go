@@ -30,8 +30,9 @@ func (l *Line) Admit(_ context.Context, rate float64, why queue.LimitedBy) (queu
 	elapsed := tick
 	if l.batch.at != 0 {
 		elapsed = now - l.batch.at
+		b.Since = time.UnixMicro(l.batch.at)
 		if elapsed >= 0 && now/tick == l.batch.at/tick {
-			b.Skipped = true
+			b.Skipped, b.Since = true, time.Time{}
 			return b, nil
 		}
 		elapsed = max(elapsed, 0)

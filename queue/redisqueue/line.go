@@ -355,8 +355,11 @@ func (l *Line) Admit(ctx context.Context, rate float64, why queue.LimitedBy) (qu
 	b := queue.Batch{
 		Skipped: r.int(0) == 1, LimitedBy: queue.LimitedBy(r.text(1)), Rate: r.float(2), Dropped: r.float(3), At: at,
 	}
+	if since := r.int(6); since != 0 {
+		b.Since = time.UnixMicro(since)
+	}
 	epoch := r.int(5)
-	for i := 6; i+4 < len(reply); i += 5 {
+	for i := 7; i+4 < len(reply); i += 5 {
 		b.Admitted = append(b.Admitted, queue.Admission{
 			Line: l.id, Epoch: epoch, Subject: r.text(i), TicketID: r.text(i + 1), Place: r.int(i + 2),
 			AdmittedAt: at.Truncate(time.Millisecond), NotBefore: time.UnixMilli(r.int(i + 3)), ExpiresAt: time.UnixMilli(r.int(i + 4)),

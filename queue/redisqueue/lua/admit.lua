@@ -4,7 +4,7 @@
 -- ARGV  1 rate (per second)   2 tick (µs)   3 jitter (ms)
 --       4 admission's time to live (ms)     5 ticket's (s)   6 random seed
 --       7 what bounds the rate; 'block' only asks whether this Redis takes a batch
--- Reply {skipped, limited_by, rate, dropped, now (µs), epoch, admitted…}, where each
+-- Reply {skipped, limited_by, rate, dropped, now (µs), epoch, batch before (µs, 0: none), admitted…}, where each
 --       admitted is subject, id, place, not_before, expires_at; rate and
 --       dropped are text, since a number in a reply loses its fraction
 -- O((k + x) log n) for k let in and x run out or forgotten, each bounded below
@@ -18,7 +18,7 @@ local tick, jitter = tonumber(ARGV[2]), tonumber(ARGV[3])
 local admission_ttl, ticket_ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 local line = redis.call('HMGET', meta, 'batch_at', 'carry', 'paused', 'mode', 'rate_override', 'max_active', 'epoch',
   'opens_at', 'closes_at', 'hold_until')
-local skipped = { 1, '', '0', '0', now_us, tonumber(line[7]) }
+local skipped = { 1, '', '0', '0', now_us, tonumber(line[7]), 0 }
 if ARGV[7] == 'block' then
   redis.call('HSET', meta, 'asked_at', int(now_ms)) -- what cannot be written takes none
   return skipped
@@ -94,7 +94,7 @@ end
 if length <= n and not stop then n, limited_by = length, 'no_one_waiting' end
 
 local reply = { 0, limited_by, string.format('%.17g', rate), string.format('%.17g', dropped), now_us,
-  tonumber(line[7]) }
+  tonumber(line[7]), tonumber(line[1]) or 0 }
 redis.call('HSET', meta, 'batch_at', int(now_us), 'carry', string.format('%.17g', carry),
   'rate', string.format('%.17g', rate), 'limited_by', limited_by)
 if dropped > 0 then redis.call('HINCRBYFLOAT', meta, 'dropped', string.format('%.6f', dropped)) end
