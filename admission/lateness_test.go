@@ -29,7 +29,7 @@ func TestLatenessOfTicks(t *testing.T) {
 			t.Errorf("%d within %s", within, bound)
 		}
 	}
-	if want := (4+2+250+150+50)*time.Millisecond; l.Sum != want {
+	if want := (4 + 2 + 250 + 150 + 50) * time.Millisecond; l.Sum != want {
 		t.Errorf("%s together, want %s", l.Sum, want)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -36,10 +37,12 @@ func (c *crowded) leave(int, string) (answer, error)              { return answe
 func (c *crowded) claim(int, string) (answer, error)              { return answer{Status: 503}, nil }
 func (c *crowded) order(int, string, int, string) (answer, error) { return answer{Status: 503}, nil }
 
+var waiting = flag.Int("waiting", 100_000, "visitors of BenchmarkWaitingVisitors")
+
 // BenchmarkWaitingVisitors tells what a visitor who waits costs.
 func BenchmarkWaitingVisitors(b *testing.B) {
 	s := calm()
-	s.Visitors, s.Connections, s.Arrival, s.Duration = 100_000, 200, arriveSpike, 5*time.Second
+	s.Visitors, s.Connections, s.Arrival, s.Duration = *waiting, 200, arriveSpike, time.Duration(*waiting)*50*time.Microsecond
 	for b.Loop() {
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -51,6 +54,12 @@ func BenchmarkWaitingVisitors(b *testing.B) {
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapSys-after.HeapReleased-before.HeapSys+before.HeapReleased)/float64(s.Visitors), "B-of-system/visitor")
+		began := time.Now()
+		h := e.rec.history()
+		h.stays = e.stays()
+		judge(h)
+		b.ReportMetric(time.Since(began).Seconds(), "s-judging")
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(s.Visitors), "B/visitor")
 		runtime.KeepAlive(e)
 	}

@@ -62,7 +62,7 @@ func valueEnd(b []byte) int {
 	case '{':
 		return 0
 	case '[':
-		if n := bytes.IndexByte(b, ']'); bytes.IndexAny(b[1:max(1, n)], `"[{`) < 0 {
+		if n := bytes.IndexByte(b, ']'); !bytes.ContainsAny(b[1:max(1, n)], `"[{`) {
 			return n + 1
 		}
 		return 0

@@ -222,6 +222,10 @@ func judgePositions(h history) verdict {
 	v := verdict{Rule: "positions monotone", Evidence: []string{}, Judged: len(h.stays)}
 	back := slices.Clone(h.comebacks)
 	slices.SortFunc(back, func(a, b comeback) int { return cmp.Compare(a.received, b.received) })
+	longest := time.Duration(0) // that a poll of theirs took: what came back later is not looked at
+	for _, c := range back {
+		longest = max(longest, c.received-c.sent)
+	}
 	afterLoss := 0
 	for _, g := range h.growths {
 		if g.bypassed {
@@ -237,7 +241,7 @@ func judgePositions(h history) verdict {
 		}
 		returned := int64(0)
 		i := sort.Search(len(back), func(i int) bool { return back[i].received >= g.sent })
-		for ; i < len(back) && returned < g.to-g.from; i++ {
+		for ; i < len(back) && returned < g.to-g.from && back[i].received <= g.received+longest; i++ {
 			if back[i].sent <= g.received && back[i].place <= g.place && back[i].id != g.id {
 				returned++
 			}

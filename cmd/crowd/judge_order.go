@@ -91,19 +91,19 @@ type orderly struct {
 	all    []entry
 	losses []loss
 	// largest[k][i] is the one with the largest place of the 1<<k from i on.
-	largest [][]int
+	largest [][]int32
 }
 
 func newOrderly(all []entry, losses []loss) orderly {
 	o := orderly{all: all, losses: losses}
-	one := make([]int, len(all))
+	one := make([]int32, len(all))
 	for i := range one {
-		one[i] = i
+		one[i] = int32(i)
 	}
 	o.largest = append(o.largest, one)
 	for width := 2; width <= len(all); width *= 2 {
 		half := o.largest[len(o.largest)-1]
-		level := make([]int, len(all)-width+1)
+		level := make([]int32, len(all)-width+1)
 		for i := range level {
 			level[i] = o.larger(half[i], half[i+width/2])
 		}
@@ -112,7 +112,7 @@ func newOrderly(all []entry, losses []loss) orderly {
 	return o
 }
 
-func (o orderly) larger(i, j int) int {
+func (o orderly) larger(i, j int32) int32 {
 	if o.all[j].place > o.all[i].place {
 		return j
 	}

@@ -201,12 +201,11 @@ func crowd(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	pause(ctx, o.settle)
 	stop()
 	<-done
-	after := watch.standing(ctx)
-
+	line, ticks := watch.counted(before, rec) // before the records are read, which is work for the line
 	r := o.report(e, rec, watch, progress, took)
 	r.Connections, r.Cost = c.connections(), newCostReport(busy, r.Crowd.Requests)
 	r.Connections.Failed = rec.failed
-	r.counted(before, after, rec)
+	r.Line, r.Ticks = line, ticks
 	if err := r.print(o.json, stdout); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ticksReport is how late the line's batches were against the grid of its ticks, as the
@@ -120,13 +121,26 @@ func (o *observer) standing(ctx context.Context) (s standing) {
 	return s
 }
 
-// counted fills in what the line counted between two times.
-func (r *report) counted(before, after standing, rec *recorder) {
-	if before.line != nil && after.line != nil {
-		r.Line = newLineReport(*before.line, *after.line, rec.entered.Load())
+// viewAge is more than how old an operator's figures may be.
+const viewAge = 3 * time.Second
+
+// counted is what the line counted since before; nil without its figures. They are looked
+// at again as long as they may be older than the run.
+func (o *observer) counted(before standing, rec *recorder) (line *lineReport, late *ticksReport) {
+	if len(o.operators) == 0 {
+		return nil, nil
 	}
-	if before.ticks != nil && after.ticks != nil {
-		after.ticks.add(before.ticks, -1)
-		r.Ticks = after.ticks.report()
+	for end := time.Now().Add(viewAge); ; pause(context.Background(), viewAge/10) {
+		after := o.standing(context.Background())
+		if before.line != nil && after.line != nil {
+			line = newLineReport(*before.line, *after.line, rec.entered.Load())
+		}
+		if late == nil && before.ticks != nil && after.ticks != nil {
+			after.ticks.add(before.ticks, -1)
+			late = after.ticks.report()
+		}
+		if line == nil || line.Exact || time.Now().After(end) {
+			return line, late
+		}
 	}
 }
