@@ -130,6 +130,18 @@ func (s *service) stop() error {
 // call asks the operator API, which must say yes.
 func (s *service) call(t *testing.T, method, path, body string, into any) {
 	t.Helper()
+	said := s.ask(t, method, path, body)
+	if into == nil {
+		return
+	}
+	if err := json.Unmarshal(said, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask is an exchange with the admin listener.
+func (s *service) ask(t *testing.T, method, path, body string) []byte {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.admin+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -149,12 +161,18 @@ func (s *service) call(t *testing.T, method, path, body string, into any) {
 	if res.StatusCode >= 300 {
 		t.Fatalf("%s %s: %s %s", method, path, res.Status, said)
 	}
-	if into == nil {
-		return
+	return said
+}
+
+// metric is what /metrics says of one series, named as it stands there.
+func (s *service) metric(t *testing.T, series string) (n float64) {
+	t.Helper()
+	for said := range strings.Lines(string(s.ask(t, http.MethodGet, "/metrics", ""))) {
+		if value, found := strings.CutPrefix(said, series+" "); found {
+			_, _ = fmt.Sscan(value, &n)
+		}
 	}
-	if err := json.Unmarshal(said, into); err != nil {
-		t.Fatal(err)
-	}
+	return n
 }
 
 // line is what the operator sees of it.
@@ -167,7 +185,7 @@ type line struct {
 
 func (s *service) line(t *testing.T) (l line) {
 	t.Helper()
-	s.call(t, "GET", "/admin/api/lines/default", "", &l)
+	s.call(t, http.MethodGet, "/admin/api/lines/default", "", &l)
 	return l
 }
 

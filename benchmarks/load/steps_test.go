@@ -193,6 +193,10 @@ func takeCrowd(t *testing.T, s *service, f *found, r *result) {
 	if n := l.Waiting + l.Away; n >= 1000 { // of fewer, what it holds besides is most
 		r.Figures = append(r.Figures, figure{"Redis, for each in line", fmt.Sprintf("%.0f B", (s.info(t, "memory", "used_memory")-s.emptyRedis)/float64(n))})
 	}
+	if ticks := s.metric(t, `sluice_line_tick_late_seconds_count{line="default"}`); ticks > 0 {
+		inTime := s.metric(t, `sluice_line_tick_late_seconds_bucket{line="default",le="0.02"}`)
+		r.Figures = append(r.Figures, figure{"ticks at most 20 ms after their time", fmt.Sprintf("%s of %.0f", percent(inTime/ticks), ticks)})
+	}
 	if seconds := int64(last.Second - full.Second); seconds > 0 {
 		r.Figures = append(r.Figures, figure{"requests/s after the last had entered", whole((last.Requests - full.Requests) / seconds)})
 	}
