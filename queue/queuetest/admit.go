@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,6 +75,7 @@ func testOneBatchPerTick(t *testing.T, impl Implementation) {
 	ticks := map[int64]bool{start.At.UnixMicro() / f.opts.Tick.Microseconds(): true}
 	seen := map[string]bool{}
 	total, dropped, last := 0.0, 0.0, start.At
+	given := []queue.Batch{start}
 	for _, batches := range all {
 		for _, b := range batches {
 			if b.Skipped {
@@ -84,6 +86,7 @@ func testOneBatchPerTick(t *testing.T, impl Implementation) {
 				t.Fatalf("two batches in tick %d", tick)
 			}
 			ticks[tick] = true
+			given = append(given, b)
 			if most := 2*rate*f.opts.Tick.Seconds() + 1; float64(len(b.Admitted)) > most {
 				t.Fatalf("a batch of %d, at most %g", len(b.Admitted), most)
 			}
@@ -98,6 +101,12 @@ func testOneBatchPerTick(t *testing.T, impl Implementation) {
 			if b.At.After(last) {
 				last = b.At
 			}
+		}
+	}
+	slices.SortFunc(given, func(a, b queue.Batch) int { return a.At.Compare(b.At) })
+	for i, b := range given[1:] {
+		if !b.Since.Equal(given[i].At) {
+			t.Fatalf("a batch at %s says that the one before was at %s, not %s", b.At, b.Since, given[i].At)
 		}
 	}
 	want := rate * last.Sub(start.At).Seconds()
