@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test fuzz fuzz-http bench lint vuln licences fmt cover prove chaos load bench-polls bench-memory bench-coupons bench-orders \
+.PHONY: help run build test fuzz fuzz-http bench bench-micro lint vuln licences fmt cover prove chaos load bench-memory bench-coupons bench-orders \
 	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment k6-arrivals
 
 help: ## list the targets
@@ -94,11 +94,15 @@ fuzz-http: ## fire bent requests at a running sluice, embedded and on Redis and 
 	$(GO) test -count=1 -timeout 180m -run '^TestFuzzHTTP$$' -v ./cmd/sluice \
 		$(if $(REQUESTS),-http.requests $(REQUESTS),-http.duration $(DURATION)) $(ARGS)
 
-bench: ## run the Go benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+# For benchstat, two runs into two files: make bench OUT=before.txt. A profile of one path:
+# make bench ARGS="-paths position-far -cpuprofile cpu.prof"
+OUT ?= bench.txt
 
-bench-polls: ## polls over HTTP on a Redis with 100,000 waiting, beside a constant answer; writes the table of docs/benchmarks.md
-	$(GO) test -count=1 -timeout 30m -run '^TestPolls$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
+bench: ## every path over HTTP beside a constant answer and plain go-redis, 1,000 to 1,000,000 waiting: 5 minutes; writes docs/benchmarks.md
+	$(GO) test -count=1 -timeout 30m -run '^TestPaths$$' -v ./benchmarks -full -docs $(CURDIR)/docs -out $(abspath $(OUT)) $(ARGS)
+
+bench-micro: ## run the Go benchmarks: make bench-micro PKGS=./web
+	$(GO) test -run '^$$' -bench . -benchmem $(PKGS) $(ARGS)
 
 bench-memory: ## what each of 10,000 to 1,000,000 who wait costs in Redis and in a process; writes the table of docs/benchmarks.md
 	$(GO) test -count=1 -timeout 60m -run '^TestMemory$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)

@@ -1,6 +1,7 @@
 // Package benchmarks holds this product against the ways that others have published,
 // in one run, on one machine, on the same stores:
 //
+//	make bench
 //	make bench-coupons
 //	make bench-orders
 //

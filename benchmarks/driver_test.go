@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"net"
 	"runtime"
 	"slices"
@@ -14,22 +15,38 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// asked is a request, prepared, and what a right answer to it is.
+type asked struct {
+	send   []byte
+	status int
+	good   []byte // what its body has in it
+	// position is the one at which its visitor stood when nobody had been let in yet, 0
+	// where none is told.
+	position int64
+}
+
 // driven is what came of a closed loop of connections, each with the next request as
 // soon as the last is answered.
 type driven struct {
 	requests  int
+	lasted    time.Duration
 	perSecond float64
 	took      times
 	// cpu is the time of the processors that one request took, in this process: the
 	// driver's part, which is the same whatever is asked for, and the server's.
 	cpu time.Duration
-	// allocs are those of this process per request; the driver has none.
-	allocs float64
+	// allocs and bytes are those of this process per request; the driver has none.
+	allocs, bytes float64
+	// moved is by how much positions were below those at the beginning, least and most.
+	moved [2]int64
+	// wrong is how many answers were not as they should be, and example one of them.
+	wrong   int
+	example error
 }
 
 // driver keeps connections open and sends prepared requests. It takes time of the
 // processors that the server needs, so it does nothing but send, receive, and look
-// whether the answer is a good one and complete.
+// whether the answer is the right one and complete.
 type driver struct {
 	conns []*driverConn
 }
@@ -38,6 +55,10 @@ type driverConn struct {
 	conn net.Conn
 	in   []byte
 	took []time.Duration
+
+	sent, wrong int
+	example     error
+	moved       [2]int64
 }
 
 const driverMost = 1 << 14 // requests of one connection whose times are kept
@@ -56,22 +77,24 @@ func openDriver(t testing.TB, address string, over int) *driver {
 	return d
 }
 
-// drive sends for a while. Each connection goes through the requests from another one on.
-func (d *driver) drive(t testing.TB, requests [][]byte, good string, lasts time.Duration) driven {
+// drive sends for a while, or each request once if lasts is 0. Each connection goes
+// through the requests from another one on.
+func (d *driver) drive(t testing.TB, requests []asked, lasts time.Duration) driven {
 	t.Helper()
 	var driving errgroup.Group
 	var before, after runtime.MemStats
-	counts := make([]int, len(d.conns))
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	used, began := processorTime(t), time.Now()
 	until := began.Add(lasts)
 	for i, c := range d.conns {
-		first := i * len(requests) / len(d.conns)
+		first, next := i*len(requests)/len(d.conns), (i+1)*len(requests)/len(d.conns)
 		driving.Go(func() error {
-			n, err := c.drive(requests, first, []byte(good), until)
-			counts[i] = n
-			return err
+			c.begin()
+			if lasts == 0 {
+				return c.drive(requests, first, next-first, time.Time{})
+			}
+			return c.drive(requests, first, math.MaxInt, until)
 		})
 	}
 	err := driving.Wait()
@@ -81,52 +104,96 @@ func (d *driver) drive(t testing.TB, requests [][]byte, good string, lasts time.
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := driven{}
-	var took []time.Duration
-	for i, c := range d.conns {
-		r.requests += counts[i]
-		took = append(took, c.took...)
-	}
-	r.perSecond, r.took = float64(r.requests)/lasted.Seconds(), timesOf(took)
-	r.cpu = used / time.Duration(max(1, r.requests))
-	r.allocs = float64(after.Mallocs-before.Mallocs) / float64(max(1, r.requests))
+	r := d.sum()
+	n := max(1, r.requests)
+	r.lasted, r.perSecond, r.cpu = lasted, float64(r.requests)/lasted.Seconds(), used/time.Duration(n)
+	r.allocs = float64(after.Mallocs-before.Mallocs) / float64(n)
+	r.bytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
 	return r
 }
 
-func (c *driverConn) drive(requests [][]byte, next int, good []byte, until time.Time) (n int, err error) {
-	c.took = c.took[:0]
-	for now := time.Now(); now.Before(until); n++ {
-		if _, err := c.conn.Write(requests[next%len(requests)]); err != nil {
-			return n, err
+func (d *driver) sum() driven {
+	r := driven{moved: [2]int64{math.MaxInt64, math.MinInt64}}
+	var took []time.Duration
+	for _, c := range d.conns {
+		r.requests, r.wrong = r.requests+c.sent, r.wrong+c.wrong
+		if c.example != nil {
+			r.example = c.example
 		}
-		answer, err := c.receive()
+		r.moved = [2]int64{min(r.moved[0], c.moved[0]), max(r.moved[1], c.moved[1])}
+		took = append(took, c.took...)
+	}
+	r.took = timesOf(took)
+	return r
+}
+
+func (c *driverConn) begin() {
+	c.took, c.sent, c.wrong, c.example = c.took[:0], 0, 0, nil
+	c.moved = [2]int64{math.MaxInt64, math.MinInt64}
+}
+
+// drive sends until a time, at most so many; a zero time does not end it.
+func (c *driverConn) drive(requests []asked, first, most int, until time.Time) error {
+	for now := time.Now(); c.sent < most && (until.IsZero() || now.Before(until)); c.sent++ {
+		one := &requests[(first+c.sent)%len(requests)]
+		if _, err := c.conn.Write(one.send); err != nil {
+			return err
+		}
+		status, answer, err := c.receive()
 		if err != nil {
-			return n, err
-		}
-		if !bytes.Contains(answer, good) {
-			return n, fmt.Errorf("an answer without %s: %s", good, answer)
+			return err
 		}
 		sent := now
 		now = time.Now()
 		if len(c.took) < cap(c.took) {
 			c.took = append(c.took, now.Sub(sent))
 		}
-		next++
+		if !c.judge(one, status, answer) {
+			c.wrong++
+			c.example = fmt.Errorf("wanted %d, %s, position %d: %s", one.status, one.good, one.position, answer)
+		}
 	}
-	return n, nil
+	return nil
+}
+
+var positionField = []byte(`"position":`)
+
+func (c *driverConn) judge(one *asked, status int, answer []byte) bool {
+	if status != one.status || !bytes.Contains(answer, one.good) {
+		return false
+	}
+	if one.position == 0 {
+		return true
+	}
+	at := bytes.Index(answer, positionField)
+	if at < 0 {
+		return false
+	}
+	position, digits := number(answer[at+len(positionField):])
+	moved := one.position - position
+	c.moved = [2]int64{min(c.moved[0], moved), max(c.moved[1], moved)}
+	return digits > 0
+}
+
+// number reads the digits that b begins with.
+func number(b []byte) (n int64, digits int) {
+	for ; digits < len(b) && b[digits] >= '0' && b[digits] <= '9'; digits++ {
+		n = 10*n + int64(b[digits]-'0')
+	}
+	return n, digits
 }
 
 var (
-	okStatus, createdStatus = []byte("HTTP/1.1 200 "), []byte("HTTP/1.1 201 ")
+	statusLine              = []byte("HTTP/1.1 ")
 	endOfHeader, bodyLength = []byte("\r\n\r\n"), []byte("\r\nContent-Length: ")
 )
 
-// receive reads one answer of 200 or 201.
-func (c *driverConn) receive() ([]byte, error) {
+// receive reads one answer: its status, and all of it.
+func (c *driverConn) receive() (status int, answer []byte, err error) {
 	for have, whole := 0, 0; ; {
 		n, err := c.conn.Read(c.in[have:])
 		if err != nil {
-			return nil, err
+			return 0, nil, err
 		}
 		have += n
 		if whole == 0 {
@@ -134,22 +201,17 @@ func (c *driverConn) receive() ([]byte, error) {
 			if header < 0 {
 				continue
 			}
-			at := bytes.Index(c.in[:header], bodyLength)
-			if at < 0 || !bytes.HasPrefix(c.in, okStatus) && !bytes.HasPrefix(c.in, createdStatus) {
-				return nil, fmt.Errorf("not a good answer: %s", c.in[:have])
+			code, _ := number(bytes.TrimPrefix(c.in[:header], statusLine))
+			status, whole = int(code), header+len(endOfHeader)
+			if at := bytes.Index(c.in[:header], bodyLength); at >= 0 {
+				length, _ := number(c.in[at+len(bodyLength) : header])
+				whole += int(length)
+			} else if status != 204 {
+				return 0, nil, fmt.Errorf("an answer without a length: %s", c.in[:have])
 			}
-			whole = header + len(endOfHeader)
-			length := 0
-			for _, digit := range c.in[at+len(bodyLength) : header] {
-				if digit < '0' || digit > '9' {
-					break
-				}
-				length = 10*length + int(digit-'0')
-			}
-			whole += length
 		}
 		if have >= whole {
-			return c.in[:whole], nil
+			return status, c.in[:whole], nil
 		}
 	}
 }

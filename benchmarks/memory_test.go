@@ -6,10 +6,12 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"sluice/queue"
 	"sluice/queue/redisqueue"
@@ -44,7 +46,7 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enter(t, warm, 1000, unheard) // connections have buffers, here and there
+	enter(t, warm, 1000) // connections have buffers, here and there
 	var b strings.Builder
 	b.WriteString("| waiting | Redis, B each | this process, B each | Redis's time to enter | … to read all places in chunks of 1,000 | the longest chunk |\n|--:|--:|--:|--:|--:|--:|\n")
 	held := heap()
@@ -53,7 +55,7 @@ func TestMemory(t *testing.T) {
 		if err := ask.Do(t.Context(), "CONFIG", "RESETSTAT").Err(); err != nil {
 			t.Fatal(err)
 		}
-		enter(t, line, n-have, unheard)
+		enter(t, line, n-have)
 		entered := figure(t, ask, "commandstats", "cmdstat_evalsha") / float64(n-have)
 		have = n
 		if err := watch.Refresh(t.Context()); err != nil {
@@ -71,8 +73,6 @@ func TestMemory(t *testing.T) {
 	t.Log("\n" + b.String())
 	intoDocument(t, "bench-memory", b.String())
 }
-
-func unheard(queue.Standing) error { return nil }
 
 // readPlaces reads all members with their places; what it took of Redis in all and the
 // chunk that took most, in µs.
@@ -138,4 +138,24 @@ func heap() float64 {
 	runtime.GC() // what pools gave back
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
+}
+
+// enter has so many enter, many at once.
+func enter(t testing.TB, line queue.Line, n int) {
+	t.Helper()
+	var next atomic.Int64
+	var entering errgroup.Group
+	for range 200 {
+		entering.Go(func() error {
+			for next.Add(1) <= int64(n) {
+				if _, err := line.Enter(t.Context(), queue.NewID(), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := entering.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -71,6 +71,35 @@ func couponPicture(runs []rushed, crowds []int, visitors, quantity int) []byte {
 	return []byte(b.String())
 }
 
+// pathPicture draws how many requests of each path are answered in a second, a bar for
+// each; ours are of another colour.
+func pathPicture(s staged) []byte {
+	most := 0.0
+	for i := range s.paths {
+		most = max(most, s.median(i, perSecond))
+	}
+	const room = 190.0 // for what stands behind a bar
+	title := fmt.Sprintf("%d wait: requests answered in a second", s.waiting)
+	height := 56 + float64(len(s.paths))*barStep
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-label="%s">`+"\n", pictureWidth, height, title)
+	b.WriteString(pictureStyle)
+	fmt.Fprintf(&b, `<text class="t" x="16" y="24">%s</text>`+"\n", title)
+	for i, p := range s.paths {
+		colour := 0
+		if p.to == s.paths[0].to { // not our service
+			colour = 1
+		}
+		y := 40 + float64(i)*barStep
+		long := (pictureWidth - pictureLeft - room) * s.median(i, perSecond) / most
+		fmt.Fprintf(&b, `<text x="%g" y="%.1f" text-anchor="end">%s</text><rect class="k%d" x="%g" y="%.1f" width="%.1f" height="%g"/><text x="%.1f" y="%.1f">%.0f, %.0f %%, p99 %.1f ms</text>`+"\n",
+			pictureLeft-8, y+12, strings.NewReplacer("`", "", "*", "").Replace(p.name), colour, pictureLeft, y, long, barHeight,
+			pictureLeft+long+6, y+12, s.median(i, perSecond), s.median(i, ofConstant), s.median(i, p99))
+	}
+	b.WriteString("</svg>\n")
+	return []byte(b.String())
+}
+
 func writePicture(t testing.TB, name string, picture []byte) {
 	t.Helper()
 	if *docs == "" {
