@@ -49,6 +49,7 @@ type Config struct {
 	Coupons   Coupons
 	Payments  Payments
 	Log       Log
+	Tracing   Tracing
 	// DrainDelay is how long a stopping process goes on serving while it says
 	// that it is not ready, so that a balancer can take it out first.
 	DrainDelay time.Duration
@@ -243,6 +244,18 @@ type Log struct {
 	AccessEvery int    // log every n-th request, and every 500; 0 is none
 }
 
+// Tracing is what a collector is told of requests.
+type Tracing struct {
+	// Endpoint is the http:// or https:// address of a collector that takes OTLP over HTTP;
+	// empty is no tracing.
+	Endpoint URL
+	// Sample is the share of requests that are traced, 0 to 1.
+	Sample float64
+	// FollowProxies has the traceparent that identity.trusted_proxies send decide which
+	// requests are traced.
+	FollowProxies bool
+}
+
 // Default is the configuration of `sluice serve` without any file, variable
 // or flag.
 func Default() Config {
@@ -276,6 +289,7 @@ func Default() Config {
 		Coupons:      Coupons{Mode: CouponsDatabase, Ack: AckCommitted},
 		Payments:     Payments{Timeout: 10 * time.Second, AtOnce: 1000},
 		Log:          Log{Level: "info", Format: "text", AccessEvery: 100},
+		Tracing:      Tracing{Sample: 0.01},
 		DrainTimeout: 10 * time.Second,
 	}
 }

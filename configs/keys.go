@@ -123,6 +123,10 @@ func keys(c *Config) []key {
 		text("log.format", &c.Log.Format, oneOf("text", "json")),
 		whole("log.access_every", &c.Log.AccessEvery, 0, 1_000_000_000),
 
+		text("tracing.endpoint", &c.Tracing.Endpoint, collectorURL),
+		number("tracing.sample", &c.Tracing.Sample, 0, 1),
+		truth("tracing.follow_proxies", &c.Tracing.FollowProxies),
+
 		duration("drain_delay", &c.DrainDelay, 0, 10*time.Minute),
 		duration("drain_timeout", &c.DrainTimeout, 0, 10*time.Minute),
 	}

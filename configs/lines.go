@@ -126,12 +126,17 @@ func truth(path string, p *bool) key {
 	return key{
 		path: path,
 		set: func(raw any) error {
-			b, ok := raw.(bool)
-			if !ok {
-				return fmt.Errorf("must be true or false, not %s", kind(raw))
+			switch v := raw.(type) {
+			case bool:
+				*p = v
+				return nil
+			case string: // of the environment
+				if v == "true" || v == "false" {
+					*p = v == "true"
+					return nil
+				}
 			}
-			*p = b
-			return nil
+			return fmt.Errorf("must be true or false, not %s", kind(raw))
 		},
 		get:  func() any { return *p },
 		show: showPlain,

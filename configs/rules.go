@@ -212,6 +212,18 @@ func providerURL(s string) error {
 	return nil
 }
 
+// collectorURL is where spans are sent. Empty is nowhere.
+func collectorURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !validPort(u.Port()) {
+		return errors.New("must be http://host:port or https://host:port, with a path where it is not /v1/traces, special characters percent-encoded")
+	}
+	return nil
+}
+
 // validPort also takes none.
 func validPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
@@ -254,6 +266,8 @@ func (c Config) crossed(already Mistakes) Mistakes {
 	must(len(c.Admission.Algorithms) > 0, "must name at least one: the first signs", "admission.algorithms")
 	must(c.Identity.Mode != IdentityHeader || len(c.Identity.TrustedProxies) > 0,
 		"must be set when identity.mode is header: nobody else is believed", "identity.trusted_proxies", "identity.mode")
+	must(!c.Tracing.FollowProxies || len(c.Identity.TrustedProxies) > 0,
+		"must be set when tracing.follow_proxies is true: nobody else is followed", "identity.trusted_proxies", "tracing.follow_proxies")
 	must(c.Identity.Mode != IdentityJWT || (c.Identity.Key == "") != (c.Identity.JWKS == ""),
 		"must be set when identity.mode is jwt, or identity.jwks instead of it, and not both", "identity.key", "identity.jwks", "identity.mode")
 	provider, err := url.Parse(string(c.Payments.Provider))

@@ -151,6 +151,9 @@ func (p *Pool) submit(ctx context.Context, until time.Time, w *work, u unit) err
 	if err := p.enqueue(ctx, s); err != nil {
 		return err
 	}
+	if times := timesOf(ctx); times != nil {
+		defer func() { times.note(s) }()
+	}
 	if s.told != nil {
 		if err := p.await(ctx, until, s); err != nil {
 			return err

@@ -53,6 +53,9 @@ func (s *Server) logCause(c *fiber.Ctx, level slog.Level, message string, err er
 		slog.String("route", strings.Clone(c.Route().Path)),
 		slog.String("request_id", string(c.Response().Header.Peek(headerRequestID))),
 	}, more...)
+	if id := s.span(c).TraceID(); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
 	if p := (*panicked)(nil); errors.As(err, &p) {
 		attrs = append(attrs, slog.String("stack", string(p.stack)))
 	}

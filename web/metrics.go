@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice/orders"
+	"sluice/tracing"
 )
 
 // Metrics are read from what is there anyway (views, pool, counters of routes)
@@ -72,6 +73,12 @@ func newMetrics(s *Server) *metrics {
 		connections("public", func() *fiber.App { return s.public }),
 		connections("admin", func() *fiber.App { return s.admin }),
 	)
+	if s.cfg.Tracing != nil {
+		m.registry.MustRegister(statsCollector[tracing.Counts]{s.cfg.Tracing.Counts, tracingFigures})
+	}
+	if s.cfg.AccessLog != nil {
+		m.registry.MustRegister(statsCollector[uint64]{s.cfg.AccessLog.Dropped, accessLogFigures})
+	}
 	if s.cfg.Overview != nil {
 		m.registry.MustRegister(admissionCollector{s.cfg.Overview})
 	}
@@ -200,11 +207,20 @@ var issuerFigures = []figure[orders.IssuerStats]{
 	counted("coupons_refused_total", "Coupons that Redis gave out and the database refused.", func(s orders.IssuerStats) int64 { return s.Refused }),
 }
 
+var tracingFigures = []figure[tracing.Counts]{
+	counted("tracing_spans_sent_total", "Spans that the collector took.", func(c tracing.Counts) int64 { return int64(c.Sent) }),
+	counted("tracing_spans_dropped_total", "Spans dropped, since too many waited or the collector did not take them.", func(c tracing.Counts) int64 { return int64(c.Dropped) }),
+}
+
+var accessLogFigures = []figure[uint64]{
+	counted("access_log_dropped_total", "Lines of the log of requests that were dropped, since it was not written out fast enough.", func(n uint64) int64 { return int64(n) }),
+}
+
 func counted[T any](name, help string, read func(T) int64) figure[T] {
 	return figure[T]{describe(name, help), prometheus.CounterValue, func(from T) float64 { return float64(read(from)) }}
 }
 
-// statsCollector reads counters that the order side keeps anyway.
+// statsCollector reads counters that somebody keeps anyway.
 type statsCollector[T any] struct {
 	read    func() T
 	figures []figure[T]

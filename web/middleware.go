@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -75,21 +76,26 @@ func (r *router) wrap(path string, h fiber.Handler) fiber.Handler {
 // never returns an error.
 func (s *Server) answer(c *fiber.Ctx, route *routeMetrics, h fiber.Handler) error {
 	began := time.Now()
+	span := s.trace(c, route)
 	var made [idLength]byte
 	c.Response().Header.SetCanonical(nameRequestID, requestID(c.Request().Header.PeekBytes(nameRequestID), &made))
 	c.Response().Header.SetCanonical(nameContentTypeOptions, nosniff)
+	code := ""
 	if err := protect(h, c); err != nil {
-		s.fail(c, route, err)
+		code = s.fail(c, route, err)
 	}
 	if s.draining.Load() { // also when it began while the handler waited
 		c.Context().SetConnectionClose()
 	}
 	took := time.Since(began)
 	status := c.Response().StatusCode()
-	route.observe(status, took)
-	if s.sampled(status) {
-		s.logRequest(c, route.path, status, took)
+	if !s.cfg.Uncounted {
+		route.observe(status, took)
 	}
+	if s.sampled(status) {
+		s.logRequest(c, route.path, status, code, took)
+	}
+	endTrace(span, status, code)
 	return nil
 }
 
@@ -138,9 +144,9 @@ func (s *Server) sampled(status int) bool {
 
 // logRequest writes one line of the access log. Headers and the query stay out
 // of it: they carry tickets and tokens.
-func (s *Server) logRequest(c *fiber.Ctx, route string, status int, took time.Duration) {
+func (s *Server) logRequest(c *fiber.Ctx, route string, status int, code string, took time.Duration) {
 	path := c.Path()
-	s.log.LogAttrs(c.Context(), slog.LevelInfo, "request",
+	space := [...]slog.Attr{
 		slog.String("method", strings.Clone(c.Method())),
 		slog.String("path", strings.Clone(path[:min(len(path), maxLoggedPath)])),
 		slog.String("route", route),
@@ -149,7 +155,19 @@ func (s *Server) logRequest(c *fiber.Ctx, route string, status int, took time.Du
 		slog.Float64("took_ms", float64(took.Microseconds())/1000),
 		slog.String("remote", s.client(c).String()),
 		slog.String("request_id", string(c.Response().Header.Peek(headerRequestID))),
-	)
+		{}, {}, {},
+	}
+	attrs := space[:8]
+	if line, err := s.line(c); err == nil && c.Request().URI().QueryArgs().Has("line") {
+		attrs = append(attrs, slog.String("line", line.id))
+	}
+	if code != "" {
+		attrs = append(attrs, slog.String("code", code))
+	}
+	if id := s.span(c).TraceID(); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
+	s.accessLog.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
 // takeOver puts our own handlers where Fiber would answer in plain text without

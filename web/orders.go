@@ -44,6 +44,9 @@ func (s *Server) buyer(c *fiber.Ctx) (b orders.Buyer, followUp bool, err error) 
 	claims, err := s.cfg.Tokens.Verify(raw, s.now, s.epoch)
 	now := s.now(claims.Line)
 	b = orders.Buyer{TokenID: claims.TicketID, Visitor: claims.Subject, Line: claims.Line}
+	if err == nil { // else anybody may have made the name up
+		s.span(c).Text("sluice.line", b.Line)
+	}
 	switch {
 	case errors.Is(err, admission.ErrTokenTooEarly):
 		return b, false, retryAfter(err, max(time.Millisecond, claims.NotBefore.Sub(now)))
@@ -112,7 +115,14 @@ func (s *Server) placeOrder(c *fiber.Ctx) error {
 	// No deadline here: the pool bounds the wait for a worker, and what a worker
 	// has taken is always awaited, so that nobody is told less than was done. The
 	// service bounds everything else that it does in the database.
-	order, created, err := s.cfg.Orders.Place(context.Background(), request)
+	ctx, times := context.Background(), orders.Times{}
+	span := s.span(c)
+	if span != nil {
+		ctx = orders.Timed(ctx, &times)
+	}
+	order, created, err := s.cfg.Orders.Place(ctx, request)
+	span.Past("orders.wait", times.Arrived, times.Begun)
+	span.Past("orders.write", times.Begun, times.Done)
 	if err != nil {
 		return fmt.Errorf("web: placing an order: %w", err)
 	}

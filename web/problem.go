@@ -205,14 +205,15 @@ func spread(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d)/2+1))
 }
 
-// fail answers with the problem that err means.
-func (s *Server) fail(c *fiber.Ctx, route *routeMetrics, err error) {
+// fail answers with the problem that err means, and returns its code.
+func (s *Server) fail(c *fiber.Ctx, route *routeMetrics, err error) (code string) {
 	p, known := problemOf(err)
 	if !known {
 		s.logCause(c, slog.LevelError, "internal error", err)
 	}
 	s.noteProblem(c, route.app, p, err)
 	writeProblem(c, p)
+	return p.code
 }
 
 // noteProblem counts a problem, and logs the cause of one that is ours to mend: a store that

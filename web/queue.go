@@ -50,6 +50,7 @@ func (s *Server) asked(c *fiber.Ctx) (l *line, subject string, err error) {
 	if l, err = s.line(c); err != nil {
 		return nil, "", err
 	}
+	s.span(c).Text("sluice.line", l.id)
 	subject, err = s.visitor(c, l)
 	return l, subject, err
 }
@@ -69,7 +70,10 @@ func (s *Server) takePlace(c *fiber.Ctx, l *line, subject string) (standing queu
 	}
 	ctx, cancel := queueContext()
 	defer cancel()
-	if standing, err = s.place(ctx, c, l, subject, held); err != nil {
+	store := s.span(c).Begin("line.enter")
+	standing, err = s.place(ctx, c, l, subject, held)
+	store.End()
+	if err != nil {
 		return standing, "", s.visitorError(l, "entering", err)
 	}
 	if signed, err = s.cfg.Tickets.Sign(standing.Ticket, l.watch.Now()); err != nil {
@@ -105,7 +109,10 @@ func (s *Server) lookUp(c *fiber.Ctx, l *line, subject string) (standing queue.S
 	}
 	ctx, cancel := queueContext()
 	defer cancel()
-	if standing, err = l.line.Standing(ctx, t); err != nil {
+	store := s.span(c).Begin("line.standing")
+	standing, err = l.line.Standing(ctx, t)
+	store.End()
+	if err != nil {
 		return standing, "", s.visitorError(l, "looking up a place", err)
 	}
 	if standing.State.Live() && (standing.Ticket.ID != t.ID || s.isOld(t, l.watch.Now())) {
@@ -154,7 +161,10 @@ func (s *Server) giveUp(c *fiber.Ctx, l *line, subject string) error {
 	}
 	ctx, cancel := queueContext()
 	defer cancel()
-	if err := l.line.Leave(ctx, t); err != nil {
+	store := s.span(c).Begin("line.leave")
+	err = l.line.Leave(ctx, t)
+	store.End()
+	if err != nil {
 		return s.visitorError(l, "leaving", err)
 	}
 	setCookie(c, l.cookie, "", 0)

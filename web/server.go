@@ -20,6 +20,7 @@ import (
 	"sluice/journal"
 	"sluice/orders"
 	"sluice/queue"
+	"sluice/tracing"
 	"sluice/web/history"
 	"sluice/web/pages"
 )
@@ -181,8 +182,16 @@ type Config struct {
 	// AccessLogEvery logs one request in n, and every answer of 500; 0 logs no
 	// requests.
 	AccessLogEvery int
-	// Log receives the access log, internal errors and the causes of 503s; nil
-	// discards them.
+	// AccessLog receives them; nil is Log, which requests then wait for.
+	AccessLog *AccessLog
+	// Tracing traces some requests; nil traces none.
+	Tracing *tracing.Tracer
+	// TraceProxies has the traceparent of TrustedProxies decide which requests are traced:
+	// of proxies that make their own, or visitors would decide.
+	TraceProxies bool
+	// Uncounted neither counts nor times requests: a server to measure beside one that does.
+	Uncounted bool
+	// Log receives internal errors and the causes of 503s; nil discards them.
 	Log *slog.Logger
 }
 
@@ -238,6 +247,8 @@ type Server struct {
 	log      *slog.Logger
 	lines    *Lines
 
+	accessLog *slog.Logger
+
 	public, admin *fiber.App
 	metrics       *metrics
 	pages         *pages.Pages // nil in role orders
@@ -283,6 +294,9 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	if s.accessLog = s.log; cfg.AccessLog != nil {
+		s.accessLog = cfg.AccessLog.log
+	}
 	if cfg.Role != RoleOrders {
 		s.limits = newLimits(cfg.Limits)
 		shown, err := pages.New(cfg.Pages)
@@ -303,9 +317,12 @@ func newServer(cfg Config, limits timeouts) (*Server, error) {
 	return s, nil
 }
 
+// unmatchedRoute is the route of requests that have none.
+const unmatchedRoute = "unmatched"
+
 // newApp makes one application with its limits. name labels its metrics.
 func (s *Server) newApp(name string, routes func(*router)) *fiber.App {
-	unmatched := s.metrics.route(name, "unmatched")
+	unmatched := s.metrics.route(name, unmatchedRoute)
 	app := fiber.New(fiber.Config{
 		DisableStartupMessage:        true,
 		StrictRouting:                true,

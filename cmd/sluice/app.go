@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -24,6 +25,8 @@ import (
 type app struct {
 	cfg configs.Config
 	log *slog.Logger
+	// stderr is where the log of requests goes.
+	stderr io.Writer
 
 	public, admin net.Listener
 	server        *web.Server
@@ -48,8 +51,8 @@ type closer struct {
 
 // newApp wires everything, takes the addresses, and starts nothing. It reaches for no
 // store: that is for the needs. On an error whatever was opened is closed again.
-func newApp(ctx context.Context, cfg configs.Config, log *slog.Logger) (_ *app, err error) {
-	a := &app{cfg: cfg, log: log, process: processName()}
+func newApp(ctx context.Context, cfg configs.Config, stderr io.Writer, log *slog.Logger) (_ *app, err error) {
+	a := &app{cfg: cfg, stderr: stderr, log: log, process: processName()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -194,6 +197,10 @@ func (a *app) openServer(secrets [][]byte, store *lineStore, lines *lineSet, con
 	if err != nil {
 		return err
 	}
+	tracer, err := a.newTracer()
+	if err != nil {
+		return err
+	}
 	book := journal.NewBook(store.journal, a.log)
 	a.started = web.NewStart(names(a.needs)...)
 	cfg := web.Config{
@@ -217,6 +224,9 @@ func (a *app) openServer(secrets [][]byte, store *lineStore, lines *lineSet, con
 		AdminHosts:     a.cfg.Admin.Hosts,
 		Journal:        book,
 		AccessLogEvery: a.cfg.Log.AccessEvery,
+		AccessLog:      a.accessLog(),
+		Tracing:        tracer,
+		TraceProxies:   a.cfg.Tracing.FollowProxies,
 		Log:            a.log,
 	}
 	if a.cfg.Role != configs.RoleOrders {

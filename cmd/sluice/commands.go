@@ -54,7 +54,7 @@ func newServe(environ []string) *cobra.Command {
 			for _, w := range loaded.Warnings {
 				log.Warn(w)
 			}
-			if err := serve(cmd.Context(), loaded.Config, cmd.OutOrStdout(), log); err != nil {
+			if err := serve(cmd.Context(), loaded.Config, cmd.OutOrStdout(), cmd.ErrOrStderr(), log); err != nil {
 				return &failure{exitFailed, err}
 			}
 			return nil

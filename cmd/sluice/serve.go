@@ -13,10 +13,11 @@ import (
 	"sluice/web"
 )
 
-// serve runs the service until ctx ends and everything is drained.
-func serve(ctx context.Context, cfg configs.Config, stdout io.Writer, log *slog.Logger) error {
+// serve runs the service until ctx ends and everything is drained. log is what stderr is
+// written to by all but the log of requests.
+func serve(ctx context.Context, cfg configs.Config, stdout, stderr io.Writer, log *slog.Logger) error {
 	warnOfFewFiles(log)
-	a, err := newApp(ctx, cfg, log)
+	a, err := newApp(ctx, cfg, stderr, log)
 	if err != nil {
 		return err
 	}
