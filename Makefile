@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test fuzz fuzz-http bench bench-micro lint vuln licences fmt cover prove chaos load bench-memory bench-coupons bench-orders \
+.PHONY: help run build test fuzz fuzz-http bench bench-micro lint vuln licences fmt cover prove chaos load bench-observability bench-memory bench-coupons bench-orders \
 	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment k6-arrivals
 
 help: ## list the targets
@@ -103,6 +103,9 @@ bench: ## every path over HTTP beside a constant answer and plain go-redis, 1,00
 
 bench-micro: ## run the Go benchmarks: make bench-micro PKGS=./web
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS) $(ARGS)
+
+bench-observability: ## what metrics, the log of requests and tracing cost a poll: 3 minutes; writes the table of docs/benchmarks.md
+	$(GO) test -count=1 -timeout 30m -run '^TestObservability$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
 
 bench-memory: ## what each of 10,000 to 1,000,000 who wait costs in Redis and in a process; writes the table of docs/benchmarks.md
 	$(GO) test -count=1 -timeout 60m -run '^TestMemory$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)

@@ -38,6 +38,7 @@ type crowd struct {
 	line       *redisqueue.Line
 	tickets    *queue.Tickets
 	attendance *queue.Attendance
+	config     web.Config // of what serves it
 	address    string
 
 	waiting string // key
@@ -258,20 +259,27 @@ func (c *crowd) serve(t testing.TB, opts queue.Options, log *slog.Logger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := web.New(web.Config{
+	c.config = web.Config{
 		Journal: journal.NewBook(entries, log),
 		Role:    web.RoleQueue, Lines: web.NewLines(web.Line{Line: standby, Watch: watch, Standby: standby, Attendance: c.attendance}),
 		Tickets: c.tickets, Tokens: tokens, PollBudget: func(string) float64 { return 10_000 },
 		Overview: func() admission.Overview { return admission.Overview{} }, Log: log,
-	})
+	}
+	c.address = serveAs(t, c.config)
+}
+
+// serveAs serves what a configuration says.
+func serveAs(t testing.TB, cfg web.Config) (address string) {
+	t.Helper()
+	server, err := web.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	public, admin := listen(t), listen(t)
-	c.address = public.Addr().String()
 	runUntilEnd(t, func(ctx context.Context) error {
 		return server.Serve(ctx, public, admin, web.Drain{Timeout: 10 * time.Second})
 	})
+	return public.Addr().String()
 }
 
 // used is what Redis has done so far.
