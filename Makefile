@@ -26,6 +26,10 @@ run: build ## build and serve the embedded default: no Redis, no MySQL
 build: ## build bin/sluice
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
+# Most tests wait for servers most of the time: three of a package at once keep two cores
+# busy, and more of them make each other late.
+AT_ONCE ?= 3
+
 # Run at the end, alone and without the race detector. The simulations would take several
 # times longer with it, and what they put together is raced by the tests of its own
 # packages. The browser's tests drive processes that are built without it, and beside
@@ -40,7 +44,7 @@ test: ## run the tests, with the race detector where there is a C compiler
 	export SLUICE_TEST_MISSING=$$missing; status=0; \
 	all=$$($(GO) list $(PKGS)) || exit 1; \
 	raced=$$(grep -vE '$(PLAIN)' <<<"$$all"); plain=$$(grep -E '$(PLAIN)' <<<"$$all"); \
-	if [ -n "$$raced" ]; then $(GO) test -count=1 -timeout 20m $$race $$raced || status=1; fi; \
+	if [ -n "$$raced" ]; then $(GO) test -count=1 -timeout 20m -parallel $(AT_ONCE) $$race $$raced || status=1; fi; \
 	if [ -n "$$plain" ]; then $(GO) test -count=1 -timeout 20m -p 1 $$plain || status=1; fi; \
 	if [ -s $$missing ]; then \
 		echo; echo '=================== LEFT OUT OF THIS RUN ==================='; \

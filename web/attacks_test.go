@@ -331,7 +331,7 @@ func TestAttacksWithTicketsThatEnded(t *testing.T) {
 						t.Errorf("%+v", a)
 					}
 					f.admit()
-					time.Sleep(time.Minute)
+					time.Sleep(2 * ttl)
 				}
 				f.enter()
 				if a := f.public("POST", "/queue/enter", "", ticketHeader(ticket)).want(201).standing(); a.Position != a.Waiting {

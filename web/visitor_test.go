@@ -83,7 +83,7 @@ func TestCrossSiteIsRefused(t *testing.T) {
 }
 
 func TestTicketsRefused(t *testing.T) {
-	inBubble(t, setup{queue: func(o *queue.Options) { o.TicketTTL = time.Hour }}, func(t *testing.T, f *fixture) {
+	inBubble(t, setup{queue: func(o *queue.Options) { o.TicketTTL = 10 * time.Minute }}, func(t *testing.T, f *fixture) {
 		ticket := f.enter()
 		_, token := f.admitted()
 		foreign := must(queue.NewTickets([][]byte{[]byte("another secret that is 32 bytes.")}, time.Hour))(t)
@@ -114,7 +114,7 @@ func TestTicketsRefused(t *testing.T) {
 		f.public("GET", "/queue/position", "", ticketHeader(ticket)).problem(401, "ticket_expired")
 		f.public("POST", "/queue/leave", "", ticketHeader(ticket)).want(204)
 		fresh := f.enter()
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		f.public("GET", "/queue/position", "", ticketHeader(fresh)).problem(401, "ticket_expired")
 		f.public("POST", "/queue/leave", "", ticketHeader(fresh)).want(204)
 		waitingIs(t, f, 0) // nobody is left behind in the line
@@ -124,12 +124,12 @@ func TestTicketsRefused(t *testing.T) {
 // Whoever keeps polling is given a new ticket for the same place in time: a wait
 // may be longer than a ticket is good.
 func TestTicketsAreRenewed(t *testing.T) {
-	inBubble(t, setup{queue: func(o *queue.Options) { o.TicketTTL = time.Hour }}, func(t *testing.T, f *fixture) {
+	inBubble(t, setup{queue: func(o *queue.Options) { o.TicketTTL = 10 * time.Minute }}, func(t *testing.T, f *fixture) {
 		ticket := f.enter()
 		first := must(f.tickets.Verify(ticket, DefaultLine, f.watch.Now()))(t)
 		renewed := 0
 		for range 5 * 60 {
-			time.Sleep(time.Minute) // virtual
+			time.Sleep(10 * time.Second) // virtual
 			a := f.public("GET", "/queue/position", "", ticketHeader(ticket)).want(200)
 			if got := a.standing(); got.Ticket != "" {
 				if a.header.Get("X-Queue-Ticket") != got.Ticket || !strings.Contains(a.header.Get("Set-Cookie"), got.Ticket) {
@@ -146,7 +146,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 		if last.ID != first.ID || last.Place != first.Place {
 			t.Errorf("another place: %+v, first %+v", last, first)
 		}
-		if renewed < 8 || renewed > 10 { // in five hours, a new one after each half
+		if renewed < 8 || renewed > 10 { // in fifty minutes, a new one after each half
 			t.Errorf("%d renewals", renewed)
 		}
 	})

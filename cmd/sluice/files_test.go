@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ import (
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
 	const files, clients = 100, 300
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0"`, files), os.Args[0])
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" serve`, files), shipped(t))
 	shop, _ := startCommand(t, cmd)
 	if !strings.Contains(shop.log.String(), "raise the hard limit") {
 		t.Errorf("nothing said of the limit at the start:\n%s", shop.log)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
@@ -9,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -80,7 +83,8 @@ func newFuzz(t *testing.T, environ []string) *fuzz {
 	}
 	payments := httptest.NewServer(provider.Handler())
 	t.Cleanup(payments.Close)
-	at, process := startProcess(t, append(environ,
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) // its log says whether there are races
+	at, process := startCommand(t, cmd, append(environ, serveOnly+"=1",
 		"SLUICE_LINE_INITIAL_RATE=500", "SLUICE_LINE_JITTER=100ms", "SLUICE_LINE_ADMISSION_TTL=20s", "SLUICE_LINE_TICKET_TTL="+fuzzTicketTTL.String(), "SLUICE_LINE_KEEP_PLACE=30s",
 		"SLUICE_LOG_ACCESS_EVERY=0", "SLUICE_PAYMENTS_PROVIDER="+payments.URL)...)
 	f := &fuzz{T: t, at: at, onStores: len(environ) > 0, pid: process.Process.Pid, seen: map[string]int{}, faults: map[string]bool{}}

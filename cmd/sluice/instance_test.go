@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long an end-to-end test waits for something that must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // lines is an output that others can wait for.
 type lines struct {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,18 +16,44 @@ import (
 	"time"
 
 	"sluice/queue"
+	"sluice/servicetest"
 )
 
-// startProcess runs an instance as a process of its own, which can be killed.
+// binaries is a folder with the programs as they are shipped, built once in a run.
+var binaries = sync.OnceValues(func() (folder string, err error) {
+	folder, err = os.MkdirTemp("", "sluice-programs-")
+	if err != nil {
+		return "", err
+	}
+	remove = func() { _ = os.RemoveAll(folder) }
+	return folder, servicetest.Build(context.Background(), folder+"/", "sluice/cmd/...")
+})
+
+// remove is called when all tests have ended.
+var remove = func() {}
+
+// shipped is the service as it is shipped.
+func shipped(t testing.TB) (path string) {
+	t.Helper()
+	folder, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(folder, "sluice")
+}
+
+// startProcess runs an instance as a process of its own, which can be killed. It is of
+// the program as it is shipped: with the race detector each start takes half a second
+// of work, and a process that is killed reports no race.
 func startProcess(t *testing.T, environ ...string) (*instance, *exec.Cmd) {
 	t.Helper()
-	return startCommand(t, exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), environ...)
+	return startCommand(t, exec.CommandContext(context.WithoutCancel(t.Context()), shipped(t), "serve"), environ...)
 }
 
 // startCommand runs an instance by a command of the test's own.
 func startCommand(t *testing.T, cmd *exec.Cmd, environ ...string) (*instance, *exec.Cmd) {
 	t.Helper()
-	cmd.Env = append(append(os.Environ(), serveOnly+"=1",
+	cmd.Env = append(append(os.Environ(),
 		"SLUICE_LISTEN=127.0.0.1:0", "SLUICE_ADMIN_LISTEN=127.0.0.1:0", "SLUICE_DATA="+t.TempDir(), "SLUICE_LINE_JITTER=0s"), environ...)
 	out, log := newLines(), newLines()
 	cmd.Stdout, cmd.Stderr = out, log

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,11 +21,10 @@ import (
 
 	"sluice/configs"
 	"sluice/queue"
-	"sluice/servicetest"
 )
 
-// serveOnly, when set, makes the test binary the command: a process that can be
-// killed.
+// serveOnly, when set, makes the test binary the command: a process of its own with the
+// race detector.
 const serveOnly = "SLUICE_TEST_SERVE_ONLY"
 
 func TestMain(m *testing.M) {
@@ -34,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Args = []string{"sluice", "serve"}
 		main()
 	}
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) { remove(); os.Exit(status) }),
 		// fasthttp's: one for the whole process, for good, keeps the text of the
 		// Date header; one for each server sleeps up to 10 s before it notices
 		// that the server has stopped.
@@ -223,10 +221,7 @@ func TestServeFailsToStart(t *testing.T) {
 // The built binary, as a process manager sees it.
 func TestBinary(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "sluice")
-	if err := servicetest.Build(t.Context(), binary, "."); err != nil {
-		t.Fatal(err)
-	}
+	binary := shipped(t)
 	begin := func(t *testing.T, environ ...string) (*exec.Cmd, *lines) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

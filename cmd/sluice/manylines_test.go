@@ -211,14 +211,15 @@ func TestRedisLosesEverything(t *testing.T) {
 			}
 		}
 	}
-	// Those who poll are back in order before anybody goes in: from the last one on
-	// to the first, the position is at most the place in the order of arrival.
+	// Those who poll are back in order, from the last one on to the first. Nobody goes in
+	// while that is looked at.
 	first := map[string]float64{}
 	for n := len(crowd) - 1; n > 0; n-- {
 		if answer := crowd[n].position(b); answer["state"] != "waiting" && answer["state"] != "admitted" {
 			t.Errorf("visitor %d is %v", n, answer)
 		}
 	}
+	pause(t, a)
 	for n, v := range crowd {
 		answer := v.position(a)
 		if answer["state"] != "waiting" {
@@ -237,6 +238,9 @@ func TestRedisLosesEverything(t *testing.T) {
 	}
 	if _, line := call(t, http.MethodGet, b.admin+lineAPI+"vip", nil, ""); line["weight"] != 3.0 || line["paused"] != true || line["message"] != "soon" {
 		t.Errorf("the settings after the loss: %v", line)
+	}
+	if status, answer := call(t, http.MethodPatch, b.admin+lineAPI+"default", nil, `{"paused":false}`); status != http.StatusOK {
+		t.Fatalf("open again: %d %v", status, answer)
 	}
 	for n := 2; n < len(crowd); n += 2 {
 		crowd[n].until("admitted", a, b)

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -48,14 +47,6 @@ type process struct {
 	*instance
 	cmd *exec.Cmd
 }
-
-var binaries = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "sluice-prove-")
-	if err != nil {
-		return "", err
-	}
-	return dir, servicetest.Build(context.Background(), dir+"/", "sluice/cmd/...")
-})
 
 func newStage(t *testing.T) *stage {
 	t.Helper()

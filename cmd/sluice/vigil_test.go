@@ -86,12 +86,12 @@ func (v *vigil) visit(i int) {
 		if s == nil {
 			if answer := v.ask(http.MethodPost, at.public+"/queue/enter", nil, "{}"); answer != nil {
 				s = v.sit(answer)
+				continue
 			}
-			continue
+		} else {
+			v.note(s, v.ask(http.MethodGet, at.public+"/queue/position", map[string]string{"X-Queue-Ticket": s.ticket}, ""))
 		}
-		answer := v.ask(http.MethodGet, at.public+"/queue/position", map[string]string{"X-Queue-Ticket": s.ticket}, "")
-		v.note(s, answer)
-		select {
+		select { // also after a refusal: at once again, a hundred keep a slow machine from answering
 		case <-v.ctx.Done():
 		case <-time.After(200 * time.Millisecond):
 		}

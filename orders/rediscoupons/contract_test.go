@@ -41,6 +41,7 @@ func TestClaimingOnManyServers(t *testing.T) {
 	} {
 		for _, ack := range []Ack{Committed, Issued} {
 			t.Run(name+"/"+string(ack), func(t *testing.T) {
+				t.Parallel()
 				orderstest.RunClaiming(t, func(t testing.TB) orderstest.Claiming {
 					return claiming(t, newHouse(t, servers(t), databases["sqlite"](t), ack))
 				})
