@@ -18,6 +18,7 @@ type Line struct {
 	opts   queue.Options
 	client redis.UniversalClient
 	reads  *reads
+	visits *visits
 	keys   keys
 
 	follower *follower
@@ -74,7 +75,7 @@ func New(client redis.UniversalClient, lineID string, opts queue.Options) (*Line
 	keys := keysOf(lineID)
 	l := &Line{
 		id: lineID, opts: opts, client: client, keys: keys,
-		reads: newReads(client, keys.waiting, keys.meta), follower: newFollower(),
+		reads: newReads(client, keys.waiting, keys.meta), visits: newVisits(client, keys.all), follower: newFollower(),
 	}
 	l.known.Store(known(opts))
 	return l, nil
@@ -164,14 +165,14 @@ func (l *Line) phase(d draw) (phase queue.Phase, known bool) {
 	return s.Phase(clock.now()), true
 }
 
-// visits bounds how often a visit is tried when the seed that its places were
+// draws bounds how often a visit is tried when the seed that its places were
 // drawn from turns out to be another one than the line's.
-const visits = 3
+const draws = 3
 
 func (l *Line) visit(ctx context.Context, subject string, held *queue.Ticket, newID string) (queue.Standing, error) {
-	for range visits {
+	for range draws {
 		seed := l.known.Load().settings.Seed
-		reply, err := l.run(ctx, visitScript, "visiting", l.visitArgs(subject, held, newID, seed)...).Slice()
+		reply, err := l.runVisit(ctx, l.visitArgs(subject, held, newID, seed))
 		if err != nil {
 			return queue.Standing{}, err
 		}
