@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test fuzz fuzz-http bench bench-micro lint vuln licences fmt cover prove chaos load bench-observability bench-memory bench-coupons bench-orders \
+.PHONY: help run build test fuzz fuzz-http bench bench-micro lint vuln licences fmt cover prove chaos load bench-observability bench-memory bench-coupons bench-orders bench-isolation \
 	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment k6-arrivals
 
 help: ## list the targets
@@ -120,6 +120,10 @@ bench-coupons: ## our ways to give out coupons beside the published ones; writes
 
 bench-orders: ## orders over HTTP, in groups and one by one; writes the table of docs/benchmarks.md
 	$(GO) test -count=1 -timeout 30m -run '^TestOrders$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
+
+# Other rates: make bench-isolation ARGS="-isolation.polls 4000"
+bench-isolation: ## the queue beside as many orders as the service can make, and beside as much of the processors taken otherwise; writes the table of docs/benchmarks.md
+	$(GO) test -count=1 -timeout 30m -run '^TestIsolation$$' -v ./benchmarks -full -rounds 5 -docs $(CURDIR)/docs $(ARGS)
 
 lint: ## check formatting, vet, and the rules of .golangci.yml
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed (make fmt):"; echo "$$unformatted"; exit 1; fi

@@ -23,6 +23,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if playPart() {
+		return
+	}
 	goleak.VerifyTestMain(m,
 		// fasthttp's clock, and a look every 10 s whether its workers were stopped.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,15 +116,10 @@ func listen(t testing.TB) net.Listener {
 func (s *shop) mint(t testing.TB, n int) []string {
 	t.Helper()
 	tokens := make([]string, n)
-	now := time.Now().Add(-time.Second).Truncate(time.Millisecond)
 	for i := range tokens {
 		s.minted++
 		var err error
-		tokens[i], err = s.tokens.Mint(queue.Admission{
-			Line: web.DefaultLine, Subject: fmt.Sprintf("visitor-%d", s.minted), TicketID: fmt.Sprintf("ticket-%d", s.minted),
-			Place: int64(s.minted), AdmittedAt: now, NotBefore: now, ExpiresAt: now.Add(time.Hour),
-		})
-		if err != nil {
+		if tokens[i], err = mintFor(s.tokens, strconv.Itoa(s.minted)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,375 @@
+package benchmarks
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/queue"
+	"sluice/queue/redisqueue"
+	"sluice/servicetest"
+	"sluice/web"
+)
+
+var (
+	isolationWaiting = flag.Int("isolation.waiting", 100_000, "with -full, how many wait")
+	isolationPolls   = flag.Int("isolation.polls", 2000, "with -full, polls a second")
+	isolationEnters  = flag.Int("isolation.enters", 200, "with -full, enters a second")
+	isolationBuyers  = flag.Int("isolation.buyers", 200, "with -full, how many order in a closed loop")
+	// Orders for one product go one group after another, which keeps one worker busy.
+	isolationProducts = flag.Int("isolation.products", connections, "how many products they buy")
+	isolationBurners  = flag.Int("isolation.burners", 4, "how many threads burn what the orders took")
+)
+
+// whole is a service with both halves, as a process of its own, on a Redis and a MariaDB
+// of its own.
+type whole struct {
+	secret        string
+	public, admin string
+	products      []int64
+	pids          []int // of the service, MariaDB and Redis
+	requests      [][]byte
+}
+
+func openWhole(t testing.TB, waiting, polled int) *whole {
+	t.Helper()
+	db, server := servicetest.OwnMariaDB(t), servicetest.OwnRedis(t)
+	connected := db.Connect()
+	t.Log(durability(t, connected))
+	w := &whole{secret: "a secret for tests of 32 bytes or more", public: servicetest.Address(t), admin: servicetest.Address(t)}
+	service := serveWhole(t, w, server.URL, db.URL)
+	var pidFile, folder string
+	if err := connected.QueryRowContext(t.Context(), "SELECT @@pid_file, @@datadir").Scan(&pidFile, &folder); err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(pidFile) {
+		pidFile = filepath.Join(folder, pidFile)
+	}
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.pids = []int{service, database, int(figure(t, server.Client(), "server", "process_id"))}
+	line := "http://" + w.admin + "/admin/api/lines/default"
+	ask(t, http.MethodPatch, line, `{"paused":true}`)
+	w.gather(t, server.URL, waiting, polled)
+	// What the orders show of the capacity would have everybody let in within seconds.
+	ask(t, http.MethodPatch, line, fmt.Sprintf(`{"paused":false,"rate_override":%d}`, letIn))
+	for range *isolationProducts {
+		product := ask(t, http.MethodPost, "http://"+w.admin+"/admin/api/products",
+			fmt.Sprintf(`{"name":"Mug","brand":"Sluice","price":1000,"stock":%d,"image_url":"/mug.svg"}`, hotStock))
+		w.products = append(w.products, int64(product["product_id"].(float64)))
+	}
+	return w
+}
+
+// serveWhole starts one as it is shipped, but for the bound on how often one ticket may
+// poll, and waits until it is ready.
+func serveWhole(t testing.TB, w *whole, redis, database string) (pid int) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "sluice")
+	if err := servicetest.Build(t.Context(), program, "sluice/cmd/sluice"); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	process := osexec.CommandContext(t.Context(), program, "serve")
+	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
+	process.Env = append(os.Environ(), "SLUICE_LISTEN="+w.public, "SLUICE_ADMIN_LISTEN="+w.admin, "SLUICE_DATA="+t.TempDir(),
+		"SLUICE_REDIS="+redis, "SLUICE_DATABASE="+database, "SLUICE_SECRET="+w.secret, "SLUICE_LIMITS_POLL_FACTOR=0")
+	process.Stdout, process.Stderr = io.Discard, &log
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = process.Process.Signal(syscall.SIGTERM)
+		_ = process.Wait()
+		if t.Failed() {
+			t.Logf("the service's log:\n%s", log.String())
+		}
+	})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.admin+"/readyz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close = true
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return process.Process.Pid
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the service is not ready")
+		}
+	}
+}
+
+// gather puts so many into the paused line, and signs tickets for some of them.
+func (w *whole) gather(t testing.TB, url string, waiting, polled int) {
+	t.Helper()
+	client, err := redisqueue.Dial(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	opts := queue.DefaultOptions()
+	line, err := redisqueue.New(client, web.DefaultLine, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tickets, err := queue.NewTickets([][]byte{[]byte(w.secret)}, opts.TicketTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := fill(t, line, waiting)
+	from := min(5_000, waiting/2) // who stands nearer to the head may be let in meanwhile
+	for i := range polled {
+		// In large steps through the line, so that those who follow each other stand far apart.
+		signed, err := tickets.Sign(places[from+(i*7919)%(waiting-from)], time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.requests = append(w.requests, request("GET", "/queue/position", w.public, "X-Queue-Ticket: "+signed))
+	}
+}
+
+// fill has so many enter an empty line; their tickets, in the order of arrival.
+func fill(t testing.TB, line queue.Line, n int) []queue.Ticket {
+	t.Helper()
+	tickets := make([]queue.Ticket, n)
+	var next atomic.Int64
+	var entering errgroup.Group
+	for range 200 {
+		entering.Go(func() error {
+			for next.Add(1) <= int64(n) {
+				s, err := line.Enter(t.Context(), queue.NewID(), nil)
+				if err != nil {
+					return err
+				}
+				tickets[s.Position-1] = s.Ticket
+			}
+			return nil
+		})
+	}
+	if err := entering.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return tickets
+}
+
+// beside is how the queue answered while something else went on.
+type beside struct {
+	position, enter times
+	// Of the processors, each 1 is one of them: the service, MariaDB, Redis; what orders or
+	// burns; and what drives the queue, which is this process.
+	service, database, redis, other, driver float64
+	perSecond                               float64 // orders
+	refused                                 int64
+	pool                                    float64 // share of the time of the workers
+}
+
+// taken is what orders take of the processors beyond what the queue takes by itself.
+func (b beside) taken(alone beside) float64 {
+	return b.other + b.database + b.service + b.redis - alone.database - alone.service - alone.redis
+}
+
+type isolation struct {
+	*whole
+	polls, enters         *openLoop
+	pollRate, enterRate   int
+	settles, lasts        time.Duration
+	buyerCount, burnerThr int
+}
+
+// measure drives the queue while a part is at work, which may be none.
+func (i *isolation) measure(t testing.TB, p *playing) beside {
+	t.Helper()
+	i.drive(t, i.settles)
+	pids := i.pids
+	if p != nil {
+		pids = append(pids[:len(pids):len(pids)], p.process.Process.Pid)
+	}
+	used := make([]time.Duration, 4)
+	for k, pid := range pids {
+		used[k] = -processorTimeOf(t, pid)
+	}
+	own, busy, began := processorTime(t), i.busySeconds(t), time.Now()
+	var b beside
+	b.position, b.enter = i.drive(t, i.lasts)
+	lasted := time.Since(began)
+	share := func(d time.Duration) float64 { return d.Seconds() / lasted.Seconds() }
+	for k, pid := range pids {
+		used[k] += processorTimeOf(t, pid)
+	}
+	b.driver = share(processorTime(t) - own)
+	b.pool = (i.busySeconds(t) - busy) / lasted.Seconds() / connections
+	b.service, b.database, b.redis, b.other = share(used[0]), share(used[1]), share(used[2]), share(used[3])
+	return b
+}
+
+// drive sends polls and enters beside each other.
+func (i *isolation) drive(t testing.TB, lasts time.Duration) (position, enter times) {
+	t.Helper()
+	type result struct {
+		times
+		err error
+	}
+	entered := make(chan result, 1)
+	go func() {
+		took, err := i.enters.send(i.enterRate, lasts)
+		entered <- result{took, err}
+	}()
+	position, err := i.polls.send(i.pollRate, lasts)
+	e := <-entered
+	if err != nil || e.err != nil {
+		t.Fatal(err, e.err)
+	}
+	return position, e.times
+}
+
+// busySeconds is how long the workers have been at work, all together.
+func (i *isolation) busySeconds(t testing.TB) float64 {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+i.admin+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close = true
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "sluice_orders_busy_seconds_total "); found {
+			seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return seconds
+		}
+	}
+	t.Fatal("no sluice_orders_busy_seconds_total")
+	return 0
+}
+
+// ordered measures beside as many orders as the service can make.
+func (i *isolation) ordered(t testing.TB) beside {
+	t.Helper()
+	p := play(t, part{Buyers: &buyers{Address: i.public, Secret: i.secret, Name: queue.NewID(), Products: i.products, Count: i.buyerCount}})
+	b := i.measure(t, p)
+	var s sales
+	p.end(t, &s)
+	b.perSecond, b.refused = s.PerSecond, s.Refused
+	return b
+}
+
+// burnt measures beside a process that takes so much of the processors.
+func (i *isolation) burnt(t testing.TB, processors float64) beside {
+	t.Helper()
+	p := play(t, part{Burner: &burner{Threads: i.burnerThr, Processors: processors}})
+	b := i.measure(t, p)
+	var nothing any
+	p.end(t, &nothing)
+	return b
+}
+
+// TestIsolation asks a whole service for positions and places at a fixed rate, without
+// orders, with as many as it can make, and without orders again while another process
+// takes from the processors what the orders took: orders may take the machine's time, but
+// must not stand in the way otherwise.
+func TestIsolation(t *testing.T) {
+	waiting, tickets, repeat := 1_000, 200, 1
+	i := &isolation{pollRate: 200, enterRate: 20, settles: 100 * time.Millisecond, lasts: 500 * time.Millisecond, buyerCount: 20, burnerThr: *isolationBurners}
+	if *full {
+		waiting, tickets, repeat = *isolationWaiting, 20_000, *rounds
+		i.pollRate, i.enterRate, i.buyerCount = *isolationPolls, *isolationEnters, *isolationBuyers
+		i.settles, i.lasts = 2*time.Second, 8*time.Second
+	}
+	i.whole = openWhole(t, waiting, tickets)
+	i.polls = openLoopOf(t, i.public, 200, `"state":"waiting"`, i.requests...)
+	i.enters = openLoopOf(t, i.public, 50, `"ticket":"`, request("POST", "/queue/enter", i.public))
+	all := make([][]beside, 3)
+	for round := range repeat {
+		alone := i.measure(t, nil)
+		ordered := i.ordered(t)
+		burnt := i.burnt(t, ordered.taken(alone))
+		for k, b := range []beside{alone, ordered, burnt} {
+			all[k] = append(all[k], b)
+			t.Logf("round %d, %s: position %s, enter %s ms; processors: service %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
+				round+1, besideNames[k], three(b.position), three(b.enter), b.service, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
+		}
+	}
+	table := isolationTable(all)
+	t.Log("\n" + table)
+	intoDocument(t, "bench-isolation", fmt.Sprintf("%d processors, %s, %d waiting, %d polls/s and %d enters/s, %d buyers of %d products, %d rounds.\n\n%s",
+		runtime.NumCPU(), runtime.Version(), waiting, i.pollRate, i.enterRate, i.buyerCount, len(i.products), repeat, table))
+}
+
+var besideNames = []string{"no orders", "**orders at their maximum**", "no orders, as much of the processors taken"}
+
+func three(v times) string { return ms(v.p50) + " · " + ms(v.p95) + " · " + ms(v.p99) }
+
+// isolationTable shows medians; what is compared is compared within each round.
+func isolationTable(all [][]beside) string {
+	of := func(k int, value func(beside) float64) float64 {
+		values := make([]float64, len(all[k]))
+		for round, b := range all[k] {
+			values[round] = value(b)
+		}
+		return medianOf(values)
+	}
+	ratio := func(k int, p95 func(beside) time.Duration) float64 {
+		values := make([]float64, len(all[k]))
+		for round := range all[k] {
+			values[round] = float64(p95(all[1][round])) / float64(p95(all[k][round]))
+		}
+		return medianOf(values)
+	}
+	took := func(k int, path func(beside) times) string {
+		at := func(of1 func(times) time.Duration) time.Duration {
+			return time.Duration(of(k, func(b beside) float64 { return float64(of1(path(b))) }))
+		}
+		return three(times{
+			at(func(v times) time.Duration { return v.p50 }), at(func(v times) time.Duration { return v.p95 }), at(func(v times) time.Duration { return v.p99 }),
+		})
+	}
+	var b strings.Builder
+	b.WriteString("| beside | position, p50 · p95 · p99 in ms | enter | orders/s | workers' time | processors: service | MariaDB | Redis | buyers or burner | driver |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for k, name := range besideNames {
+		fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %.0f %% | %.2f | %.2f | %.2f | %.2f | %.2f |\n", name,
+			took(k, func(b beside) times { return b.position }), took(k, func(b beside) times { return b.enter }),
+			of(k, func(b beside) float64 { return b.perSecond }), of(k, func(b beside) float64 { return 100 * b.pool }),
+			of(k, func(b beside) float64 { return b.service }), of(k, func(b beside) float64 { return b.database }),
+			of(k, func(b beside) float64 { return b.redis }), of(k, func(b beside) float64 { return b.other }),
+			of(k, func(b beside) float64 { return b.driver }))
+	}
+	position, enter := func(b beside) time.Duration { return b.position.p95 }, func(b beside) time.Duration { return b.enter.p95 }
+	fmt.Fprintf(&b, "\np95 beside orders, of that with as much of the processors taken: position %.2f×, enter %.2f×. Of that with no orders: %.2f×, %.2f×.\n",
+		ratio(2, position), ratio(2, enter), ratio(0, position), ratio(0, enter))
+	return b.String()
+}
