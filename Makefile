@@ -14,7 +14,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LINT_VERSION := v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test fuzz fuzz-http bench bench-micro lint vuln licences fmt cover prove chaos load bench-observability bench-memory bench-coupons bench-orders bench-isolation \
+.PHONY: help run build test fuzz fuzz-http bench bench-micro lint vuln licences fmt cover prove chaos load bench-observability bench-memory bench-instances bench-coupons bench-orders bench-isolation \
 	pictures screenshots k6-blackfriday k6-full-flow k6-spike k6-cascade k6-coupon-rush k6-order-payment k6-arrivals
 
 help: ## list the targets
@@ -113,6 +113,9 @@ bench-observability: ## what metrics, the log of requests and tracing cost a pol
 
 bench-memory: ## what each of 10,000 to 1,000,000 who wait costs in Redis and in a process; writes the table of docs/benchmarks.md
 	$(GO) test -count=1 -timeout 60m -run '^TestMemory$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
+
+bench-instances: ## one, two and four instances on one Redis, without nginx and behind it: CPU per poll; writes the table of docs/benchmarks.md
+	$(GO) test -count=1 -timeout 30m -run '^TestInstances$$' -v ./benchmarks -full -docs $(CURDIR)/docs $(ARGS)
 
 # More rounds: make bench-coupons ARGS="-rounds 5"
 bench-coupons: ## our ways to give out coupons beside the published ones; writes the table and picture of docs/benchmarks.md

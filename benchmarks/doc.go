@@ -4,6 +4,7 @@
 //	make bench
 //	make bench-coupons
 //	make bench-orders
+//	make bench-instances
 //
 // There is nothing here but tests: without -full they run the same code at a size
 // that takes seconds, and check that every way still does what it says.

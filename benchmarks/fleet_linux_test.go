@@ -1,0 +1,131 @@
+package benchmarks
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/servicetest"
+)
+
+// fleetSecret is that of all instances, which tickets are signed with here.
+const fleetSecret = "a secret for tests of 32 bytes .."
+
+var buildSluice = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "sluice-bench-"); err != nil {
+		return "", err
+	}
+	return dir, servicetest.Build(context.Background(), dir+"/", "sluice/cmd/sluice")
+})
+
+// process is a program of ours that runs beside this one.
+type process struct {
+	public, admin string // addresses
+	cmd           *osexec.Cmd
+	ended         bool
+}
+
+// startInstance starts `sluice serve --role queue` with no limits on what a visitor may
+// do, on so many processors, and waits until it is ready.
+func startInstance(t testing.TB, redisURL string, processors int) *process {
+	t.Helper()
+	dir, err := buildSluice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{public: servicetest.Address(t), admin: servicetest.Address(t)}
+	var log bytes.Buffer // read once the process has ended
+	p.cmd = osexec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(dir, "sluice"), "serve", "--role", "queue",
+		"--listen", p.public, "--admin", p.admin, "--redis", redisURL, "--data", t.TempDir())
+	p.cmd.Env = append(os.Environ(), "SLUICE_SECRET="+fleetSecret, "SLUICE_LIMITS_POLL_FACTOR=0", "SLUICE_LOG_ACCESS_EVERY=0",
+		"GOMAXPROCS="+strconv.Itoa(max(1, processors)))
+	p.cmd.Stderr = &log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			t.Logf("the log of an instance:\n%s", &log)
+		}
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if p.operator(t, http.MethodGet, "/readyz", "") == http.StatusOK {
+			return p
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("an instance does not become ready")
+		}
+	}
+}
+
+// stop ends it, as an operator does; it may be called twice.
+func (p *process) stop() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.cmd.Wait()
+}
+
+var unkept = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+
+// operator asks the operator's listener; 0 is no answer.
+func (p *process) operator(t testing.TB, method, path, body string) (status int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.admin+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := unkept.Do(req)
+	if err != nil {
+		return 0
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// ticksPerSecond is the unit of times in /proc for every program.
+const ticksPerSecond = 100
+
+// cpuOf is what a process and its children that live have had of the processors.
+func cpuOf(t testing.TB, pid int) (used time.Duration) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Behind the name, which may hold anything, begins the third field.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	for _, field := range fields[14-3 : 16-3] { // utime, stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used += time.Duration(n) * time.Second / ticksPerSecond
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range strings.Fields(string(children)) {
+		n, err := strconv.Atoi(child)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used += cpuOf(t, n)
+	}
+	return used
+}
