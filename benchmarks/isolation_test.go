@@ -32,6 +32,7 @@ var (
 	isolationBuyers  = flag.Int("isolation.buyers", 200, "with -full, how many order in a closed loop")
 	// Orders for one product go one group after another, which keeps one worker busy.
 	isolationProducts = flag.Int("isolation.products", connections, "how many products they buy")
+	isolationSplit    = flag.Bool("isolation.split", false, "the order half as a process of its own")
 	isolationBurners  = flag.Int("isolation.burners", 4, "how many threads burn what the orders took")
 )
 
@@ -40,9 +41,11 @@ var (
 type whole struct {
 	secret        string
 	public, admin string
-	products      []int64
-	pids          []int // of the service, MariaDB and Redis
-	requests      [][]byte
+	// The order half's addresses, which are the same but when it is a process of its own.
+	shop, shopAdmin string
+	products        []int64
+	pids            []int // of the service, MariaDB and Redis, and of an order half of its own
+	requests        [][]byte
 }
 
 func openWhole(t testing.TB, waiting, polled int) *whole {
@@ -51,7 +54,21 @@ func openWhole(t testing.TB, waiting, polled int) *whole {
 	connected := db.Connect()
 	t.Log(durability(t, connected))
 	w := &whole{secret: "a secret for tests of 32 bytes or more", public: servicetest.Address(t), admin: servicetest.Address(t)}
-	service := serveWhole(t, w, server.URL, db.URL)
+	program := filepath.Join(t.TempDir(), "sluice")
+	if err := servicetest.Build(t.Context(), program, "sluice/cmd/sluice"); err != nil {
+		t.Fatal(err)
+	}
+	serve := func(role, public, admin string) (pid int) {
+		return serveService(t, program, public, admin, "SLUICE_ROLE="+role, "SLUICE_REDIS="+server.URL, "SLUICE_DATABASE="+db.URL, "SLUICE_SECRET="+w.secret)
+	}
+	w.shop, w.shopAdmin = w.public, w.admin
+	var services []int
+	if *isolationSplit {
+		w.shop, w.shopAdmin = servicetest.Address(t), servicetest.Address(t)
+		services = []int{serve("queue", w.public, w.admin), serve("orders", w.shop, w.shopAdmin)}
+	} else {
+		services = []int{serve("all", w.public, w.admin)}
+	}
 	var pidFile, folder string
 	if err := connected.QueryRowContext(t.Context(), "SELECT @@pid_file, @@datadir").Scan(&pidFile, &folder); err != nil {
 		t.Fatal(err)
@@ -67,33 +84,29 @@ func openWhole(t testing.TB, waiting, polled int) *whole {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.pids = []int{service, database, int(figure(t, server.Client(), "server", "process_id"))}
+	w.pids = append([]int{services[0], database, int(figure(t, server.Client(), "server", "process_id"))}, services[1:]...)
 	line := "http://" + w.admin + "/admin/api/lines/default"
 	ask(t, http.MethodPatch, line, `{"paused":true}`)
 	w.gather(t, server.URL, waiting, polled)
 	// What the orders show of the capacity would have everybody let in within seconds.
 	ask(t, http.MethodPatch, line, fmt.Sprintf(`{"paused":false,"rate_override":%d}`, letIn))
 	for range *isolationProducts {
-		product := ask(t, http.MethodPost, "http://"+w.admin+"/admin/api/products",
+		product := ask(t, http.MethodPost, "http://"+w.shopAdmin+"/admin/api/products",
 			fmt.Sprintf(`{"name":"Mug","brand":"Sluice","price":1000,"stock":%d,"image_url":"/mug.svg"}`, hotStock))
 		w.products = append(w.products, int64(product["product_id"].(float64)))
 	}
 	return w
 }
 
-// serveWhole starts one as it is shipped, but for the bound on how often one ticket may
+// serveService starts one as it is shipped, but for the bound on how often one ticket may
 // poll, and waits until it is ready.
-func serveWhole(t testing.TB, w *whole, redis, database string) (pid int) {
+func serveService(t testing.TB, program, public, admin string, environ ...string) (pid int) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "sluice")
-	if err := servicetest.Build(t.Context(), program, "sluice/cmd/sluice"); err != nil {
-		t.Fatal(err)
-	}
 	var log bytes.Buffer
 	process := osexec.CommandContext(t.Context(), program, "serve")
 	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
-	process.Env = append(os.Environ(), "SLUICE_LISTEN="+w.public, "SLUICE_ADMIN_LISTEN="+w.admin, "SLUICE_DATA="+t.TempDir(),
-		"SLUICE_REDIS="+redis, "SLUICE_DATABASE="+database, "SLUICE_SECRET="+w.secret, "SLUICE_LIMITS_POLL_FACTOR=0")
+	process.Env = append(append(os.Environ(), "SLUICE_LISTEN="+public, "SLUICE_ADMIN_LISTEN="+admin, "SLUICE_DATA="+t.TempDir(),
+		"SLUICE_LIMITS_POLL_FACTOR=0"), environ...)
 	process.Stdout, process.Stderr = io.Discard, &log
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
@@ -106,7 +119,7 @@ func serveWhole(t testing.TB, w *whole, redis, database string) (pid int) {
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.admin+"/readyz", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/readyz", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,6 +195,7 @@ type beside struct {
 	// Of the processors, each 1 is one of them: the service, MariaDB, Redis; what orders or
 	// burns; and what drives the queue, which is this process.
 	service, database, redis, other, driver float64
+	orderHalf                               float64 // as a process of its own
 	perSecond                               float64 // orders
 	refused                                 int64
 	pool                                    float64 // share of the time of the workers
@@ -189,7 +203,7 @@ type beside struct {
 
 // taken is what orders take of the processors beyond what the queue takes by itself.
 func (b beside) taken(alone beside) float64 {
-	return b.other + b.database + b.service + b.redis - alone.database - alone.service - alone.redis
+	return b.other + b.database + b.service + b.redis + b.orderHalf - alone.database - alone.service - alone.redis - alone.orderHalf
 }
 
 type isolation struct {
@@ -208,7 +222,7 @@ func (i *isolation) measure(t testing.TB, p *playing) beside {
 	if p != nil {
 		pids = append(pids[:len(pids):len(pids)], p.process.Process.Pid)
 	}
-	used := make([]time.Duration, 4)
+	used := make([]time.Duration, len(pids))
 	for k, pid := range pids {
 		used[k] = -processorTimeOf(t, pid)
 	}
@@ -222,7 +236,13 @@ func (i *isolation) measure(t testing.TB, p *playing) beside {
 	}
 	b.driver = share(processorTime(t) - own)
 	b.pool = (i.busySeconds(t) - busy) / lasted.Seconds() / connections
-	b.service, b.database, b.redis, b.other = share(used[0]), share(used[1]), share(used[2]), share(used[3])
+	b.service, b.database, b.redis = share(used[0]), share(used[1]), share(used[2])
+	if p != nil {
+		b.other = share(used[len(used)-1])
+	}
+	if *isolationSplit {
+		b.orderHalf = share(used[3])
+	}
 	return b
 }
 
@@ -249,7 +269,7 @@ func (i *isolation) drive(t testing.TB, lasts time.Duration) (position, enter ti
 // busySeconds is how long the workers have been at work, all together.
 func (i *isolation) busySeconds(t testing.TB) float64 {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+i.admin+"/metrics", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+i.shopAdmin+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +299,7 @@ func (i *isolation) busySeconds(t testing.TB) float64 {
 // ordered measures beside as many orders as the service can make.
 func (i *isolation) ordered(t testing.TB) beside {
 	t.Helper()
-	p := play(t, part{Buyers: &buyers{Address: i.public, Secret: i.secret, Name: queue.NewID(), Products: i.products, Count: i.buyerCount}})
+	p := play(t, part{Buyers: &buyers{Address: i.shop, Secret: i.secret, Name: queue.NewID(), Products: i.products, Count: i.buyerCount}})
 	b := i.measure(t, p)
 	var s sales
 	p.end(t, &s)
@@ -319,12 +339,15 @@ func TestIsolation(t *testing.T) {
 		burnt := i.burnt(t, ordered.taken(alone))
 		for k, b := range []beside{alone, ordered, burnt} {
 			all[k] = append(all[k], b)
-			t.Logf("round %d, %s: position %s, enter %s ms; processors: service %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
-				round+1, besideNames[k], three(b.position), three(b.enter), b.service, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
+			t.Logf("round %d, %s: position %s, enter %s ms; processors: service %.2f order half of its own %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
+				round+1, besideNames[k], three(b.position), three(b.enter), b.service, b.orderHalf, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
 		}
 	}
 	table := isolationTable(all)
 	t.Log("\n" + table)
+	if *isolationSplit {
+		return // the table of the document is of one process
+	}
 	intoDocument(t, "bench-isolation", fmt.Sprintf("%d processors, %s, %d waiting, %d polls/s and %d enters/s, %d buyers of %d products, %d rounds.\n\n%s",
 		runtime.NumCPU(), runtime.Version(), waiting, i.pollRate, i.enterRate, i.buyerCount, len(i.products), repeat, table))
 }
