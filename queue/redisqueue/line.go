@@ -298,9 +298,14 @@ func (l *Line) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, err
 	}
 }
 
+// perScript bounds how many completions or records one script takes in. With 500 it kept
+// Redis busy for some 5 ms, and everybody who entered meanwhile waited: beside 6,000
+// orders a second the p95 of an enter was 24 ms, and is 14 with 50 (make bench-isolation).
+const perScript = 50
+
 // Arrive implements [queue.Line].
 func (l *Line) Arrive(ctx context.Context, came []queue.Completion) error {
-	return inChunks(came, 500, func(chunk []queue.Completion) error {
+	return inChunks(came, perScript, func(chunk []queue.Completion) error {
 		args := make([]any, len(chunk))
 		for i, c := range chunk {
 			args[i] = c.TicketID
@@ -311,7 +316,7 @@ func (l *Line) Arrive(ctx context.Context, came []queue.Completion) error {
 
 // Spend implements [queue.Line].
 func (l *Line) Spend(ctx context.Context, used []queue.Completion) error {
-	return inChunks(used, 500, func(chunk []queue.Completion) error {
+	return inChunks(used, perScript, func(chunk []queue.Completion) error {
 		args := make([]any, 1, 1+2*len(chunk))
 		args[0] = l.ticketTTL()
 		for _, c := range chunk {
@@ -326,7 +331,7 @@ func (l *Line) Adopt(s queue.Settings) { l.remember(func(k *memory) { k.learn(s)
 
 // Record implements [queue.Line].
 func (l *Line) Record(ctx context.Context, given []queue.Admission) error {
-	return inChunks(given, 500, func(chunk []queue.Admission) error {
+	return inChunks(given, perScript, func(chunk []queue.Admission) error {
 		args := append(make([]any, 0, 2+7*len(chunk)), l.ticketTTL(), l.hold())
 		for _, a := range chunk {
 			args = append(args, a.Epoch, a.Subject, a.TicketID, a.Place,

@@ -1,7 +1,7 @@
 -- Notes that holders of live admissions have come to order, each once.
 --
 -- KEYS  all keys of the line
--- ARGV  ticket ids, at most 500
+-- ARGV  ticket ids, at most 50
 -- Reply how many were not noted before
 -- O(k) for k ids
 if redis.call('EXISTS', meta) == 0 then return NOT_OPEN end

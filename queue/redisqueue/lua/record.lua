@@ -4,7 +4,7 @@
 -- KEYS  all keys of the line
 -- ARGV  1 ticket's time to live (s)   2 the caller's hold after a loss (ms)
 --       then epoch, subject, ticket id, place, admitted_at, not_before, expires_at
---       (ms), epoch, … of at most 500 admissions
+--       (ms), epoch, … of at most 50 admissions
 -- Reply how many were not noted before
 -- O(k log n) for k admissions
 local epoch = tonumber(redis.call('HGET', meta, 'epoch') or '')
