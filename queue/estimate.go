@@ -86,7 +86,7 @@ func (m Movement) Estimate(position int64) (e Estimate, ok bool) {
 // it did ([Movement.Estimate]). ok is false also while nobody can be let in, which
 // nothing measured before says anything about: paused, passed by, not open, recovering;
 // and in the first 20 seconds of a line whose pace is not an operator's.
-func (v View) Estimate(position int64) (e Estimate, ok bool) {
+func (v *View) Estimate(position int64) (e Estimate, ok bool) {
 	if v.standsStill() || v.Settings.RateOverride == nil && v.Movement.Observed < movementSettled {
 		return Estimate{}, false
 	}
@@ -94,16 +94,16 @@ func (v View) Estimate(position int64) (e Estimate, ok bool) {
 }
 
 // standsStill reports whether nobody is let in whatever could be.
-func (v View) standsStill() bool {
+func (v *View) standsStill() bool {
 	override := v.Settings.RateOverride
-	return v.Settings.Paused || v.Settings.Mode.Bypassed() || v.Recovering() || v.Phase() != PhaseOpen || override != nil && *override == 0
+	return v.Settings.Paused || v.Settings.Mode.Bypassed() || v.At.Before(v.HoldUntil) || v.Settings.Phase(v.At) != PhaseOpen || override != nil && *override == 0
 }
 
 // Soonest is how soon the visitor at position could be let in: as fast as the head
 // has moved, or as the rate of the last batch would move it, whichever is more. An
 // estimate is honest about the past; who must not miss their turn goes by this. 0 if
 // nothing is known, or nobody is let in.
-func (v View) Soonest(position int64) time.Duration {
+func (v *View) Soonest(position int64) time.Duration {
 	pace := max(v.Movement.PerSecond, v.Rate)
 	if position < 1 || !(pace > 0) || v.standsStill() {
 		return 0

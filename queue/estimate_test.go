@@ -79,7 +79,7 @@ func TestViewGivesNoEstimateWhileNobodyCanBeLetIn(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, e, ok)
 		}
 	}
-	if e, ok := (View{}).Estimate(1); ok {
+	if e, ok := (&View{}).Estimate(1); ok {
 		t.Errorf("before the first reading: %+v", e)
 	}
 }
@@ -209,7 +209,7 @@ func TestSoonestGoesByTheFasterOfPaceAndRate(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	if got := (View{Snapshot: Snapshot{Rate: 50}}).Soonest(0); got != 0 {
+	if got := (&View{Snapshot: Snapshot{Rate: 50}}).Soonest(0); got != 0 {
 		t.Errorf("position 0 is reached in %s", got)
 	}
 }
@@ -219,7 +219,7 @@ func TestViewGivesNoEstimateUntilTheLineHasSettled(t *testing.T) {
 	r := newRoad()
 	estimate := func(override *float64) (Estimate, bool) {
 		r.snap.Settings.RateOverride = override
-		return (View{Snapshot: r.snap, Movement: r.mov}).Estimate(300)
+		return (&View{Snapshot: r.snap, Movement: r.mov}).Estimate(300)
 	}
 	// A first guess that was too high, the backlog it left, and then the true pace.
 	for _, n := range []int64{17, 26, 5, 0, 0, 1, 7, 4} {

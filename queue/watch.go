@@ -108,6 +108,15 @@ func (w *Watch) View() (v View, ok bool) {
 	return View{}, false
 }
 
+// Latest is the latest reading, the zero view before the first. It is for the path of every
+// request, and copies nothing: it is everybody's, and not to be changed.
+func (w *Watch) Latest() *View {
+	if p := w.view.Load(); p != nil {
+		return p
+	}
+	return &View{}
+}
+
 // Mode is what the operator has set, in the latest reading or since; [ModeNormal] before
 // the first. It is for the path of every request, and copies nothing.
 func (w *Watch) Mode() Mode {

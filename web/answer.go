@@ -44,8 +44,7 @@ func (s *Server) standingAnswer(c *fiber.Ctx, l *line, st queue.Standing, ticket
 	case queue.Scheduled:
 		b = s.appendScheduled(b, c, l, st)
 	case queue.Closed:
-		view, _ := l.watch.View()
-		b = appendMessage(b, view.Settings)
+		b = appendMessage(b, &l.watch.Latest().Settings)
 	case queue.Admitted:
 		token, err := s.cfg.Tokens.Mint(st.Admission)
 		if err != nil {
@@ -71,7 +70,7 @@ func (s *Server) standingAnswer(c *fiber.Ctx, l *line, st queue.Standing, ticket
 }
 
 func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
-	view, _ := l.watch.View() // the zero view before the first reading has no estimate
+	view := l.watch.Latest() // before the first reading it has no estimate
 	b = append(b, `,"position":`...)
 	if st.Position > 0 {
 		b = strconv.AppendInt(b, st.Position, 10)
@@ -91,14 +90,14 @@ func (s *Server) appendWaiting(b []byte, c *fiber.Ctx, l *line, st queue.Standin
 		b = append(b, r...)
 		b = append(b, '"')
 	}
-	b = appendMessage(b, view.Settings)
+	b = appendMessage(b, &view.Settings)
 	return l.appendTimes(b, st)
 }
 
 // appendScheduled tells somebody in the draw when the line opens, and nothing of
 // their place.
 func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Standing) []byte {
-	view, _ := l.watch.View()
+	view := l.watch.Latest()
 	b = append(b, `,"opens_at":`...)
 	b = appendOptionalTime(b, view.Settings.OpensAt) // null if there was a schedule a moment ago: ask again soon
 	b = append(b, `,"waiting":`...)
@@ -106,13 +105,13 @@ func (s *Server) appendScheduled(b []byte, c *fiber.Ctx, l *line, st queue.Stand
 	poll := s.pollAfter(l, view, st)
 	b = appendPoll(b, c, poll)
 	s.told(l, st, poll)
-	b = appendMessage(b, view.Settings)
+	b = appendMessage(b, &view.Settings)
 	return l.appendTimes(b, st)
 }
 
 // pollAfter is when whoever waits, or is in the draw, should ask next. While nobody
 // knows a place they ask as if behind all others, and before the opening is known soon.
-func (s *Server) pollAfter(l *line, view queue.View, st queue.Standing) time.Duration {
+func (s *Server) pollAfter(l *line, view *queue.View, st queue.Standing) time.Duration {
 	budget := s.cfg.PollBudget(l.id)
 	if st.State == queue.Scheduled {
 		return queue.PollScheduled(l.opensIn(view), st.Length, budget, rand.Float64())
@@ -121,7 +120,7 @@ func (s *Server) pollAfter(l *line, view queue.View, st queue.Standing) time.Dur
 }
 
 // opensIn is how long it is until the line opens; 0 where no opening is known.
-func (l *line) opensIn(view queue.View) time.Duration {
+func (l *line) opensIn(view *queue.View) time.Duration {
 	if at := view.Settings.OpensAt; at != nil {
 		return at.Sub(l.watch.Now())
 	}
@@ -135,7 +134,7 @@ func (s *Server) told(l *line, st queue.Standing, poll time.Duration) {
 }
 
 // reason is why nothing moves, or why waiting may be in vain; empty without one.
-func (l *line) reason(view queue.View) string {
+func (l *line) reason(view *queue.View) string {
 	switch override := view.Settings.RateOverride; {
 	case view.Settings.Paused, override != nil && *override == 0 && view.Settings.Mode != queue.ModePassthrough:
 		return "paused"
@@ -155,7 +154,7 @@ func appendPoll(b []byte, c *fiber.Ctx, poll time.Duration) []byte {
 	return strconv.AppendInt(b, ceilMS(poll), 10)
 }
 
-func appendMessage(b []byte, s queue.Settings) []byte {
+func appendMessage(b []byte, s *queue.Settings) []byte {
 	if s.Message == "" {
 		return b
 	}

@@ -134,7 +134,7 @@ func (c lineCollector) Collect(ch chan<- prometheus.Metric) {
 			collect(ch, lineFigures, v, l.id)
 			gauge(ch, storeAwayDesc, oneIf(l.away()), l.id)
 			for _, mode := range modes {
-				gauge(ch, modeDesc, oneIf(l.mode(v) == mode), l.id, string(mode))
+				gauge(ch, modeDesc, oneIf(l.mode(&v) == mode), l.id, string(mode))
 			}
 			for outcome, n := range map[string]int64{"early": v.Accuracy.Early, "kept": v.Accuracy.Kept, "late": v.Accuracy.Late} {
 				ch <- prometheus.MustNewConstMetric(estimatesDesc, prometheus.CounterValue, float64(n), l.id, outcome)

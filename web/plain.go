@@ -124,13 +124,13 @@ func (s *Server) plainStanding(c *fiber.Ctx, p *pages.Plain, l *line, st queue.S
 	c.Set(headerState, string(st.State))
 	switch st.State {
 	case queue.Waiting:
-		p.Position, p.Length, p.Reason = st.Position, st.Length, l.reason(view)
+		p.Position, p.Length, p.Reason = st.Position, st.Length, l.reason(&view)
 		if e, ok := view.Estimate(st.Position); ok {
 			p.Range = [2]time.Duration{e.Low, e.High}
 		}
 		p.Message, p.Again = view.Settings.Message, s.plainAgain(l, view, st)
 	case queue.Scheduled:
-		p.Length, p.OpensIn = st.Length, l.opensIn(view)
+		p.Length, p.OpensIn = st.Length, l.opensIn(&view)
 		if at := view.Settings.OpensAt; at != nil {
 			p.OpensAt = *at
 		}
@@ -153,7 +153,7 @@ func (s *Server) plainStanding(c *fiber.Ctx, p *pages.Plain, l *line, st queue.S
 
 // plainAgain is when the page asks again, in the whole seconds that a browser counts.
 func (s *Server) plainAgain(l *line, view queue.View, st queue.Standing) time.Duration {
-	again := time.Duration(ceilSeconds(s.pollAfter(l, view, st))) * time.Second
+	again := time.Duration(ceilSeconds(s.pollAfter(l, &view, st))) * time.Second
 	s.told(l, st, again)
 	return again
 }

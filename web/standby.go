@@ -17,7 +17,7 @@ const leastBlocked = 2 * time.Second
 func (l *line) away() bool { return l.standby != nil && l.standby.Away() }
 
 // mode is the mode in force, which is the operator's unless the store is away.
-func (l *line) mode(view queue.View) queue.Mode {
+func (l *line) mode(view *queue.View) queue.Mode {
 	if l.standby != nil {
 		return l.standby.Mode()
 	}
@@ -27,7 +27,7 @@ func (l *line) mode(view queue.View) queue.Mode {
 // limitedBy is what keeps the line from letting more in: what stands in front of it, if
 // it is that which answers, else what bounded the last batch.
 func (l *line) limitedBy(view queue.View) string {
-	if mode := l.mode(view); mode.Bypassed() {
+	if mode := l.mode(&view); mode.Bypassed() {
 		return string(mode)
 	}
 	return string(view.LimitedBy)
@@ -67,7 +67,7 @@ const (
 const onlyHere = "The line's store is away: the figures are the last known ones, and a change holds on this instance only until the store is back."
 
 func (l *line) standbyFigures(view queue.View) standbyJSON {
-	out := standbyJSON{Store: storeThere, ViewAgeMS: l.watch.Age().Milliseconds(), ModeInForce: string(l.mode(view))}
+	out := standbyJSON{Store: storeThere, ViewAgeMS: l.watch.Age().Milliseconds(), ModeInForce: string(l.mode(&view))}
 	if l.standby != nil {
 		stats := l.standby.Stats()
 		out.Bypassed, out.Unrecorded = stats.Bypassed, stats.Unrecorded

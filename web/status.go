@@ -28,7 +28,7 @@ func (s *Server) status(c *fiber.Ctx) error {
 	b = append(b, `","state":"`...)
 	b = append(b, l.state(view)...)
 	b = append(b, `","mode":`...)
-	b = appendString(b, string(l.mode(view)))
+	b = appendString(b, string(l.mode(&view)))
 	b = append(b, `,"opens_at":`...)
 	b = appendOptionalTime(b, view.Settings.OpensAt)
 	b = append(b, `,"closes_at":`...)
@@ -46,7 +46,7 @@ func (s *Server) status(c *fiber.Ctx) error {
 		b = append(b, `null`...)
 	}
 	b = append(b, `,"reason":`...)
-	b = appendOptional(b, l.reason(view))
+	b = appendOptional(b, l.reason(&view))
 	b = append(b, `,"message":`...)
 	b = appendString(b, view.Settings.Message)
 	b = appendDraw(b, view)
@@ -60,7 +60,7 @@ func (s *Server) status(c *fiber.Ctx) error {
 
 // newcomer is the wait of a visitor who enters now; ok is false while nobody knows it.
 func (l *line) newcomer(view queue.View) (e queue.Estimate, ok bool) {
-	mode := l.mode(view)
+	mode := l.mode(&view)
 	if mode.Bypassed() { // there is no line, or nobody can see it
 		return queue.Estimate{}, false
 	}
