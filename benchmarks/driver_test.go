@@ -53,6 +53,7 @@ type driver struct {
 
 type driverConn struct {
 	conn net.Conn
+	used time.Time // when it was last driven
 	in   []byte
 	took []time.Duration
 
@@ -71,8 +72,9 @@ func openDriver(t testing.TB, address string, over int) *driver {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = c.Close() })
-		d.conns = append(d.conns, &driverConn{conn: c, in: make([]byte, 16<<10), took: make([]time.Duration, 0, driverMost)})
+		one := &driverConn{conn: c, used: time.Now(), in: make([]byte, 16<<10), took: make([]time.Duration, 0, driverMost)}
+		t.Cleanup(func() { _ = one.conn.Close() })
+		d.conns = append(d.conns, one)
 	}
 	return d
 }
@@ -90,7 +92,9 @@ func (d *driver) drive(t testing.TB, requests []asked, lasts time.Duration) driv
 	for i, c := range d.conns {
 		first, next := i*len(requests)/len(d.conns), (i+1)*len(requests)/len(d.conns)
 		driving.Go(func() error {
-			c.begin()
+			if err := c.begin(); err != nil {
+				return err
+			}
 			if lasts == 0 {
 				return c.drive(requests, first, next-first, time.Time{})
 			}
@@ -98,6 +102,9 @@ func (d *driver) drive(t testing.TB, requests []asked, lasts time.Duration) driv
 		})
 	}
 	err := driving.Wait()
+	for _, c := range d.conns {
+		c.used = time.Now()
+	}
 	lasted := time.Since(began)
 	used = processorTime(t) - used
 	runtime.ReadMemStats(&after)
@@ -127,9 +134,24 @@ func (d *driver) sum() driven {
 	return r
 }
 
-func (c *driverConn) begin() {
+// rested is how long a connection may rest: a server closes one that sends nothing for
+// ten seconds.
+const rested = 5 * time.Second
+
+// begin makes a connection ready, a new one if it has rested for too long.
+func (c *driverConn) begin() error {
+	if !c.used.IsZero() && time.Since(c.used) > rested {
+		address := c.conn.RemoteAddr().String()
+		_ = c.conn.Close()
+		again, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		c.conn = again
+	}
 	c.took, c.sent, c.wrong, c.example = c.took[:0], 0, 0, nil
 	c.moved = [2]int64{math.MaxInt64, math.MinInt64}
+	return nil
 }
 
 // drive sends until a time, at most so many; a zero time does not end it.

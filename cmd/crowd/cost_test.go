@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/url"
 	"strings"
@@ -65,6 +66,10 @@ func TestTicksOfInstances(t *testing.T) {
 	}
 	if r := (ticks{}).report(); r != nil {
 		t.Errorf("%+v of nothing", r)
+	}
+	all.add(ticks{0.02: 20, math.Inf(1): 30}, -1) // by an instance that has begun anew since
+	if r := all.report(); r != nil {
+		t.Errorf("%+v of what was counted anew", r)
 	}
 }
 

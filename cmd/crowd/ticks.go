@@ -70,14 +70,19 @@ func (t ticks) add(other ticks, times int64) {
 	}
 }
 
-// report works out the figures; nil without any tick.
+// report works out the figures; nil without any tick, and where an instance began to count
+// anew in the run: then nobody knows how many there were.
 func (t ticks) report() *ticksReport {
 	var bounds []float64
 	for le := range t {
 		bounds = append(bounds, le)
 	}
 	slices.Sort(bounds)
-	if len(bounds) == 0 || t[bounds[len(bounds)-1]] == 0 {
+	counts := make([]int64, len(bounds))
+	for i, le := range bounds {
+		counts[i] = t[le]
+	}
+	if !slices.IsSorted(counts) || len(bounds) == 0 || counts[0] < 0 || t[bounds[len(bounds)-1]] == 0 {
 		return nil
 	}
 	r := &ticksReport{Count: t[bounds[len(bounds)-1]]}
