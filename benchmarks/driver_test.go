@@ -102,9 +102,7 @@ func (d *driver) drive(t testing.TB, requests []asked, lasts time.Duration) driv
 		})
 	}
 	err := driving.Wait()
-	for _, c := range d.conns {
-		c.used = time.Now()
-	}
+	d.rest()
 	lasted := time.Since(began)
 	used = processorTime(t) - used
 	runtime.ReadMemStats(&after)
@@ -117,6 +115,13 @@ func (d *driver) drive(t testing.TB, requests []asked, lasts time.Duration) driv
 	r.allocs = float64(after.Mallocs-before.Mallocs) / float64(n)
 	r.bytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
 	return r
+}
+
+// rest notes that the connections rest from now on.
+func (d *driver) rest() {
+	for _, c := range d.conns {
+		c.used = time.Now()
+	}
 }
 
 func (d *driver) sum() driven {

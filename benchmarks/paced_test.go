@@ -22,11 +22,14 @@ func (d *driver) pace(t testing.TB, requests []asked, perSecond float64, lasts t
 	for i, c := range d.conns {
 		first, due := i*len(requests)/len(d.conns), began.Add(time.Duration(i)*every/time.Duration(len(d.conns)))
 		driving.Go(func() error {
-			c.begin()
+			if err := c.begin(); err != nil {
+				return err
+			}
 			return c.pace(requests, first, due, every, began.Add(lasts))
 		})
 	}
 	err := driving.Wait()
+	d.rest()
 	lasted := time.Since(began)
 	used = processorTime(t) - used
 	if err != nil {
