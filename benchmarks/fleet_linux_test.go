@@ -3,7 +3,6 @@ package benchmarks
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	osexec "os/exec"
@@ -97,35 +96,12 @@ func (p *process) operator(t testing.TB, method, path, body string) (status int)
 	return res.StatusCode
 }
 
-// ticksPerSecond is the unit of times in /proc for every program.
-const ticksPerSecond = 100
-
 // cpuOf is what a process and its children that live have had of the processors.
-func cpuOf(t testing.TB, pid int) (used time.Duration) {
+func cpuOf(t testing.TB, pid int) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	used, err := servicetest.ProcessorTime(pid)
 	if err != nil {
 		t.Fatal(err)
-	}
-	// Behind the name, which may hold anything, begins the third field.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	for _, field := range fields[14-3 : 16-3] { // utime, stime
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		used += time.Duration(n) * time.Second / ticksPerSecond
-	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, child := range strings.Fields(string(children)) {
-		n, err := strconv.Atoi(child)
-		if err != nil {
-			t.Fatal(err)
-		}
-		used += cpuOf(t, n)
 	}
 	return used
 }

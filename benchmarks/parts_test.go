@@ -10,7 +10,6 @@ import (
 	"os"
 	osexec "os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -196,23 +195,6 @@ func (b *burner) burn(enough *atomic.Bool) {
 	if err := burning.Wait(); err != nil {
 		panic(err)
 	}
-}
-
-// processorTimeOf is what a process on this machine has had of the processors, to a
-// hundredth of a second.
-func processorTimeOf(t testing.TB, pid int) time.Duration {
-	t.Helper()
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		t.Skipf("the processor time of other processes is read from Linux's /proc: %v", err)
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	user, err1 := strconv.Atoi(fields[11])
-	system, err2 := strconv.Atoi(fields[12])
-	if err1 != nil || err2 != nil {
-		t.Fatalf("not processor time: %s", text)
-	}
-	return time.Duration(user+system) * time.Second / 100
 }
 
 // ask sends JSON to an operator's API and reads the answer.

@@ -98,6 +98,9 @@ func (m *MariaDB) Start() {
 	m.t.Fatalf("the test's own MariaDB does not answer: %v", last)
 }
 
+// PID is the server's process.
+func (m *MariaDB) PID() int { return m.process.Process.Pid }
+
 // Exec runs statements as an administrator, for whom the server keeps one connection
 // when it has no other. Whoever is being refused in that moment holds it, so another
 // try is made then: being let in comes before the first statement.

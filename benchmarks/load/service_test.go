@@ -50,7 +50,7 @@ func startService(t *testing.T, stores *stores, step step) *service {
 	t.Helper()
 	stores.database.Exec("DROP DATABASE sluice_test_own", "CREATE DATABASE sluice_test_own")
 	own := servicetest.OwnRedis(t)
-	s := &service{redis: own.Client(), databasePID: databasePID(t, stores), log: filepath.Join(*reportTo, step.name+".sluice.log")}
+	s := &service{redis: own.Client(), databasePID: stores.database.PID(), log: filepath.Join(*reportTo, step.name+".sluice.log")}
 	s.redisPID = int(s.info(t, "server", "process_id"))
 
 	env := slices.Concat(os.Environ(), []string{
@@ -199,22 +199,4 @@ func (s *service) info(t *testing.T, section, field string) (n float64) {
 	_, after, _ := strings.Cut(said, "\n"+field+":")
 	_, _ = fmt.Sscan(after, &n)
 	return n
-}
-
-func databasePID(t *testing.T, stores *stores) (pid int) {
-	t.Helper()
-	db := stores.database.Connect()
-	defer func() { _ = db.Close() }()
-	var path string
-	if err := db.QueryRowContext(t.Context(), "SELECT IF(@@pid_file LIKE '/%', @@pid_file, CONCAT(@@datadir, @@pid_file))").Scan(&path); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(string(text), &pid); err != nil {
-		t.Fatal(err)
-	}
-	return pid
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"sluice/servicetest"
 )
 
 // The accept queue is looked at often, since what fills it is over soon; everything else
@@ -78,15 +80,11 @@ func between(from, to [4]float64, over time.Duration) cores {
 
 // cpuSeconds are those that a process has used; 0 once it is gone.
 func cpuSeconds(pid int) float64 {
-	p, err := procfs.NewProc(pid)
+	used, err := servicetest.ProcessorTime(pid)
 	if err != nil {
 		return 0
 	}
-	stat, err := p.Stat()
-	if err != nil {
-		return 0
-	}
-	return stat.CPUTime()
+	return used.Seconds()
 }
 
 func resident(pid int) uint64 {

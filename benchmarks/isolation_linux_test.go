@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	osexec "os/exec"
@@ -33,7 +34,7 @@ var (
 	// Orders for one product go one group after another, which keeps one worker busy.
 	isolationProducts = flag.Int("isolation.products", connections, "how many products they buy")
 	isolationSplit    = flag.Bool("isolation.split", false, "the order half as a process of its own")
-	isolationBurners  = flag.Int("isolation.burners", 4, "how many threads burn what the orders took")
+	isolationBurners  = flag.Int("isolation.burners", 0, "how many threads burn what the orders took; 0 is as many as leave the queue the share that orders left it")
 )
 
 // whole is a service with both halves, as a process of its own, on a Redis and a MariaDB
@@ -44,15 +45,15 @@ type whole struct {
 	// The order half's addresses, which are the same but when it is a process of its own.
 	shop, shopAdmin string
 	products        []int64
-	pids            []int // of the service, MariaDB and Redis, and of an order half of its own
 	requests        [][]byte
+	// The processes; orderHalf is 0 but when it is one of its own.
+	service, database, redis, orderHalf int
 }
 
 func openWhole(t testing.TB, waiting, polled int) *whole {
 	t.Helper()
 	db, server := servicetest.OwnMariaDB(t), servicetest.OwnRedis(t)
-	connected := db.Connect()
-	t.Log(durability(t, connected))
+	t.Log(durability(t, db.Connect()))
 	w := &whole{secret: "a secret for tests of 32 bytes or more", public: servicetest.Address(t), admin: servicetest.Address(t)}
 	program := filepath.Join(t.TempDir(), "sluice")
 	if err := servicetest.Build(t.Context(), program, "sluice/cmd/sluice"); err != nil {
@@ -62,29 +63,13 @@ func openWhole(t testing.TB, waiting, polled int) *whole {
 		return serveService(t, program, public, admin, "SLUICE_ROLE="+role, "SLUICE_REDIS="+server.URL, "SLUICE_DATABASE="+db.URL, "SLUICE_SECRET="+w.secret)
 	}
 	w.shop, w.shopAdmin = w.public, w.admin
-	var services []int
 	if *isolationSplit {
 		w.shop, w.shopAdmin = servicetest.Address(t), servicetest.Address(t)
-		services = []int{serve("queue", w.public, w.admin), serve("orders", w.shop, w.shopAdmin)}
+		w.service, w.orderHalf = serve("queue", w.public, w.admin), serve("orders", w.shop, w.shopAdmin)
 	} else {
-		services = []int{serve("all", w.public, w.admin)}
+		w.service = serve("all", w.public, w.admin)
 	}
-	var pidFile, folder string
-	if err := connected.QueryRowContext(t.Context(), "SELECT @@pid_file, @@datadir").Scan(&pidFile, &folder); err != nil {
-		t.Fatal(err)
-	}
-	if !filepath.IsAbs(pidFile) {
-		pidFile = filepath.Join(folder, pidFile)
-	}
-	text, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	database, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.pids = append([]int{services[0], database, int(figure(t, server.Client(), "server", "process_id"))}, services[1:]...)
+	w.database, w.redis = db.PID(), int(figure(t, server.Client(), "server", "process_id"))
 	line := "http://" + w.admin + "/admin/api/lines/default"
 	ask(t, http.MethodPatch, line, `{"paused":true}`)
 	w.gather(t, server.URL, waiting, polled)
@@ -192,13 +177,16 @@ func fill(t testing.TB, line queue.Line, n int) []queue.Ticket {
 // beside is how the queue answered while something else went on.
 type beside struct {
 	position, enter times
-	// Of the processors, each 1 is one of them: the service, MariaDB, Redis; what orders or
-	// burns; and what drives the queue, which is this process.
-	service, database, redis, other, driver float64
-	orderHalf                               float64 // as a process of its own
-	perSecond                               float64 // orders
-	refused                                 int64
-	pool                                    float64 // share of the time of the workers
+	// Of the processors, each 1 is one of them: the service, MariaDB, Redis, an order half of
+	// its own; what orders or burns; and what drives the queue, which is this process.
+	service, database, redis, orderHalf, other, driver float64
+	// got is how much of the time in which threads of the queue's process or of Redis were
+	// ready to run they had a processor.
+	got       float64
+	threads   int     // that burnt
+	perSecond float64 // orders
+	refused   int64
+	pool      float64 // share of the time of the workers
 }
 
 // taken is what orders take of the processors beyond what the queue takes by itself.
@@ -208,42 +196,47 @@ func (b beside) taken(alone beside) float64 {
 
 type isolation struct {
 	*whole
-	polls, enters         *openLoop
-	pollRate, enterRate   int
-	settles, lasts        time.Duration
-	buyerCount, burnerThr int
+	polls, enters       *openLoop
+	pollRate, enterRate int
+	settles, lasts      time.Duration
+	buyerCount          int
+	mostBurners         int // threads, where they are not told
 }
 
-// measure drives the queue while a part is at work, which may be none.
-func (i *isolation) measure(t testing.TB, p *playing) beside {
+// measure drives the queue for a while, beside a part at work, which may be none.
+func (i *isolation) measure(t testing.TB, p *playing, lasts time.Duration) beside {
 	t.Helper()
-	i.drive(t, i.settles)
-	pids := i.pids
+	pids := []int{i.service, i.database, i.redis, i.orderHalf, 0}
 	if p != nil {
-		pids = append(pids[:len(pids):len(pids)], p.process.Process.Pid)
+		pids[4] = p.process.Process.Pid
 	}
 	used := make([]time.Duration, len(pids))
-	for k, pid := range pids {
-		used[k] = -processorTimeOf(t, pid)
+	add := func(sign time.Duration) {
+		for k, pid := range pids {
+			if pid != 0 {
+				used[k] += sign * cpuOf(t, pid)
+			}
+		}
 	}
-	own, busy, began := processorTime(t), i.busySeconds(t), time.Now()
+	add(-1)
+	own, busy, turns, began := processorTime(t), i.busySeconds(t), turnsOf(t, i.service, i.redis), time.Now()
 	var b beside
-	b.position, b.enter = i.drive(t, i.lasts)
+	b.position, b.enter = i.drive(t, lasts)
 	lasted := time.Since(began)
+	b.got = shareGot(turns, turnsOf(t, i.service, i.redis))
+	add(1)
 	share := func(d time.Duration) float64 { return d.Seconds() / lasted.Seconds() }
-	for k, pid := range pids {
-		used[k] += processorTimeOf(t, pid)
-	}
 	b.driver = share(processorTime(t) - own)
 	b.pool = (i.busySeconds(t) - busy) / lasted.Seconds() / connections
-	b.service, b.database, b.redis = share(used[0]), share(used[1]), share(used[2])
-	if p != nil {
-		b.other = share(used[len(used)-1])
-	}
-	if *isolationSplit {
-		b.orderHalf = share(used[3])
-	}
+	b.service, b.database, b.redis, b.orderHalf, b.other = share(used[0]), share(used[1]), share(used[2]), share(used[3]), share(used[4])
 	return b
+}
+
+// settled measures what the queue has settled beside.
+func (i *isolation) settled(t testing.TB, p *playing) beside {
+	t.Helper()
+	i.drive(t, i.settles)
+	return i.measure(t, p, i.lasts)
 }
 
 // drive sends polls and enters beside each other.
@@ -300,47 +293,72 @@ func (i *isolation) busySeconds(t testing.TB) float64 {
 func (i *isolation) ordered(t testing.TB) beside {
 	t.Helper()
 	p := play(t, part{Buyers: &buyers{Address: i.shop, Secret: i.secret, Name: queue.NewID(), Products: i.products, Count: i.buyerCount}})
-	b := i.measure(t, p)
+	b := i.settled(t, p)
 	var s sales
 	p.end(t, &s)
 	b.perSecond, b.refused = s.PerSecond, s.Refused
 	return b
 }
 
-// burnt measures beside a process that takes so much of the processors.
-func (i *isolation) burnt(t testing.TB, processors float64) beside {
+// burnt measures beside a process that takes so much of the processors with so many threads.
+func (i *isolation) burnt(t testing.TB, processors float64, threads int, measure func(testing.TB, *playing) beside) beside {
 	t.Helper()
-	p := play(t, part{Burner: &burner{Threads: i.burnerThr, Processors: processors}})
-	b := i.measure(t, p)
+	p := play(t, part{Burner: &burner{Threads: threads, Processors: processors}})
+	b := measure(t, p)
 	var nothing any
 	p.end(t, &nothing)
+	b.threads = threads
 	return b
+}
+
+// burners is with how many threads a process that takes so much of the processors leaves
+// the queue about the share that it is to get: the more of them are ready, the longer the
+// queue's own wait for their turn.
+func (i *isolation) burners(t testing.TB, processors, got float64) (closest int) {
+	t.Helper()
+	settling := func(t testing.TB, p *playing) beside { t.Helper(); return i.measure(t, p, i.settles) }
+	least := 1.0
+	for n := 2; n <= i.mostBurners; n *= 2 {
+		left := i.burnt(t, processors, n, settling).got
+		t.Logf("beside %d threads that burn: share got %.0f %%, of %.0f %% beside orders", n, 100*left, 100*got)
+		if off := math.Abs(left - got); off <= least {
+			closest, least = n, off
+		}
+		if left < got {
+			break
+		}
+	}
+	return closest
 }
 
 // TestIsolation asks a whole service for positions and places at a fixed rate, without
 // orders, with as many as it can make, and without orders again while another process
-// takes from the processors what the orders took: orders may take the machine's time, but
-// must not stand in the way otherwise.
+// takes from the processors what the orders took, and leaves the queue the same share:
+// orders may take the machine's time, but must not stand in the way otherwise.
 func TestIsolation(t *testing.T) {
 	waiting, tickets, repeat := 1_000, 200, 1
-	i := &isolation{pollRate: 200, enterRate: 20, settles: 100 * time.Millisecond, lasts: 500 * time.Millisecond, buyerCount: 20, burnerThr: *isolationBurners}
+	i := &isolation{pollRate: 200, enterRate: 20, settles: 100 * time.Millisecond, lasts: 500 * time.Millisecond, buyerCount: 20, mostBurners: 4}
 	if *full {
 		waiting, tickets, repeat = *isolationWaiting, 20_000, *rounds
 		i.pollRate, i.enterRate, i.buyerCount = *isolationPolls, *isolationEnters, *isolationBuyers
-		i.settles, i.lasts = 2*time.Second, 8*time.Second
+		i.settles, i.lasts, i.mostBurners = 2*time.Second, 8*time.Second, 128
 	}
 	i.whole = openWhole(t, waiting, tickets)
 	i.polls = openLoopOf(t, i.public, 200, `"state":"waiting"`, i.requests...)
 	i.enters = openLoopOf(t, i.public, 50, `"ticket":"`, request("POST", "/queue/enter", i.public))
 	all := make([][]beside, 3)
 	for round := range repeat {
-		alone := i.measure(t, nil)
+		alone := i.settled(t, nil)
 		ordered := i.ordered(t)
-		burnt := i.burnt(t, ordered.taken(alone))
+		taken, threads := ordered.taken(alone), *isolationBurners
+		if threads == 0 {
+			threads = i.burners(t, taken, ordered.got)
+		}
+		burnt := i.burnt(t, taken, threads, i.settled)
 		for k, b := range []beside{alone, ordered, burnt} {
 			all[k] = append(all[k], b)
-			t.Logf("round %d, %s: position %s, enter %s ms; processors: service %.2f order half of its own %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
-				round+1, besideNames[k], three(b.position), three(b.enter), b.service, b.orderHalf, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
+			t.Logf("round %d, %s: position %s, enter %s ms; share got %.0f %%, %d threads burn; processors: service %.2f order half of its own %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
+				round+1, besideNames[k], three(b.position), three(b.enter), 100*b.got, b.threads, b.service, b.orderHalf, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
 		}
 	}
 	table := isolationTable(all)
@@ -381,13 +399,15 @@ func isolationTable(all [][]beside) string {
 		})
 	}
 	var b strings.Builder
-	b.WriteString("| beside | position, p50 · p95 · p99 in ms | enter | orders/s | workers' time | processors: service | MariaDB | Redis | buyers or burner | driver |\n" +
-		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| beside | position, p50 · p95 · p99 in ms | enter | share got | threads that burn | orders/s | workers' time | processors: service | order half | MariaDB | Redis | buyers or burner | driver |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for k, name := range besideNames {
-		fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %.0f %% | %.2f | %.2f | %.2f | %.2f | %.2f |\n", name,
+		fmt.Fprintf(&b, "| %s | %s | %s | %.0f %% | %.0f | %.0f | %.0f %% | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", name,
 			took(k, func(b beside) times { return b.position }), took(k, func(b beside) times { return b.enter }),
+			of(k, func(b beside) float64 { return 100 * b.got }), of(k, func(b beside) float64 { return float64(b.threads) }),
 			of(k, func(b beside) float64 { return b.perSecond }), of(k, func(b beside) float64 { return 100 * b.pool }),
-			of(k, func(b beside) float64 { return b.service }), of(k, func(b beside) float64 { return b.database }),
+			of(k, func(b beside) float64 { return b.service }), of(k, func(b beside) float64 { return b.orderHalf }),
+			of(k, func(b beside) float64 { return b.database }),
 			of(k, func(b beside) float64 { return b.redis }), of(k, func(b beside) float64 { return b.other }),
 			of(k, func(b beside) float64 { return b.driver }))
 	}
