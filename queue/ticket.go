@@ -79,6 +79,7 @@ type Tickets struct {
 	keys  *Keyring
 	seals []*seal // of the same keys
 	ttl   time.Duration
+	known *known
 }
 
 // NewTickets derives the ticket keys from the secrets; ttl is how long a
@@ -94,7 +95,7 @@ func NewTickets(secrets [][]byte, ttl time.Duration) (*Tickets, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tickets{keys: keys, seals: seals, ttl: ttl}, nil
+	return &Tickets{keys: keys, seals: seals, ttl: ttl, known: newKnown()}, nil
 }
 
 // TTL is how long a ticket is good after it was signed.
@@ -137,20 +138,37 @@ func (s *Tickets) Sign(t Ticket, now time.Time) (string, error) {
 // it has not expired at now (the store's time). The result holds copies, never
 // parts of raw. Errors: [ErrTicketInvalid], [ErrTicketExpired].
 func (s *Tickets) Verify(raw, line string, now time.Time) (Ticket, error) {
-	if len(raw) > maxTicket {
-		return Ticket{}, fmt.Errorf("%w: longer than %d bytes", ErrTicketInvalid, maxTicket)
-	}
-	c, err := s.claims(raw, line)
-	if err != nil {
-		return Ticket{}, fmt.Errorf("%w: %w", ErrTicketInvalid, err)
+	t := s.known.find(raw)
+	if t == nil {
+		read, err := s.read(raw, line)
+		if err != nil {
+			return Ticket{}, fmt.Errorf("%w: %w", ErrTicketInvalid, err)
+		}
+		s.known.add(raw, read)
+		t = &read
 	}
 	switch {
-	case c.Issuer != ticketIssuer:
-		return Ticket{}, fmt.Errorf("%w: another issuer", ErrTicketInvalid)
-	case c.Line != line:
+	case t.Line != line:
 		return Ticket{}, fmt.Errorf("%w: it is for another line", ErrTicketInvalid)
+	case !now.Before(t.ExpiresAt):
+		return *t, ErrTicketExpired
+	}
+	return *t, nil
+}
+
+// read returns a genuine ticket, which may be for another line or have expired.
+func (s *Tickets) read(raw, line string) (Ticket, error) {
+	if len(raw) > maxTicket {
+		return Ticket{}, fmt.Errorf("longer than %d bytes", maxTicket)
+	}
+	c, err := s.claims(raw, line)
+	switch {
+	case err != nil:
+		return Ticket{}, err
+	case c.Issuer != ticketIssuer:
+		return Ticket{}, errors.New("another issuer")
 	case c.Subject == "" || c.ID == "" || c.Epoch < 0 || c.Expires == 0 || c.Place < 0 || c.Place == 0 && c.Entered <= 0:
-		return Ticket{}, fmt.Errorf("%w: a claim is missing", ErrTicketInvalid)
+		return Ticket{}, errors.New("a claim is missing")
 	}
 	t := Ticket{
 		Line: c.Line, Epoch: c.Epoch, Subject: c.Subject, ID: c.ID, Place: c.Place, EnteredAt: EnteredAt(c.Place),
@@ -158,9 +176,6 @@ func (s *Tickets) Verify(raw, line string, now time.Time) (Ticket, error) {
 	}
 	if t.Early() {
 		t.EnteredAt = time.UnixMilli(c.Entered)
-	}
-	if !now.Before(t.ExpiresAt) {
-		return t, ErrTicketExpired
 	}
 	return t, nil
 }

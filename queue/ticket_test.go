@@ -400,11 +400,24 @@ func BenchmarkTicketsSign(b *testing.B) {
 func BenchmarkTicketsVerify(b *testing.B) {
 	tickets := newTickets(b, secretA)
 	raw := sign(b, tickets, someTicket())
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := tickets.Verify(raw, "sale", signed); err != nil {
-			b.Fatal(err)
-		}
+	for name, before := range map[string]func(){
+		"known": func() {},
+		"unknown": func() {
+			_, bucket := tickets.known.bucket(raw)
+			for i := range bucket {
+				bucket[i].hash.Store(0)
+			}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				before()
+				if _, err := tickets.Verify(raw, "sale", signed); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -80,8 +80,8 @@ func (s *Server) patchLine(c *fiber.Ctx) error {
 }
 
 func (s *Server) changeLine(c *fiber.Ctx, l *line, req patchRequest) error {
-	ctx, cancel := queueContext()
-	defer cancel()
+	ctx := queueContext()
+	defer ctx.end()
 	patch, err := patchFor(ctx, l, req)
 	if err != nil {
 		return err
@@ -155,8 +155,8 @@ func (s *Server) restartLine(c *fiber.Ctx) error {
 	if err := decodeNothing(c); err != nil {
 		return err
 	}
-	ctx, cancel := queueContext()
-	defer cancel()
+	ctx := queueContext()
+	defer ctx.end()
 	before, _ := l.watch.View()
 	epoch, err := l.line.Restart(ctx)
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Server) removeVisitor(c *fiber.Ctx) error {
 	if err != nil {
 		return errNotFound
 	}
-	ctx, cancel := queueContext()
-	defer cancel()
+	ctx := queueContext()
+	defer ctx.end()
 	held, err := l.line.Remove(ctx, subject)
 	if err != nil {
 		return queueError("removing a visitor", err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -17,6 +18,7 @@ const wireTime = "2006-01-02T15:04:05.000Z07:00"
 
 // Names and values of headers as the HTTP library keeps them, for what every poll has.
 var (
+	nameTicket       = []byte(headerTicket)
 	nameState        = []byte(headerState)
 	nameCacheControl = []byte(fiber.HeaderCacheControl)
 	nameVary         = []byte(fiber.HeaderVary)
@@ -171,30 +173,39 @@ func (l *line) appendTimes(b []byte, st queue.Standing) []byte {
 
 // appendTime appends a time as [wireTime] writes it, without reading that layout each time.
 func appendTime(b []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	if year < 0 || year > 9999 { // not of four digits
-		return append(t.AppendFormat(append(b, '"'), wireTime), '"')
+	const (
+		perDay    = 24 * 60 * 60 * 1000
+		year10000 = 253_402_300_800_000 // in ms
+	)
+	ms := t.UnixMilli()
+	number := ms / perDay
+	if ms < 0 || ms >= year10000 { // rounded the other way, or not of four digits
+		return append(t.UTC().AppendFormat(append(b, '"'), wireTime), '"')
 	}
-	hour, minute, second := t.Clock()
-	b = append(b, '"')
-	b = appendDigits(b, year, 1000)
-	b = appendDigits(append(b, '-'), int(month), 10)
-	b = appendDigits(append(b, '-'), day, 10)
-	b = appendDigits(append(b, 'T'), hour, 10)
-	b = appendDigits(append(b, ':'), minute, 10)
-	b = appendDigits(append(b, ':'), second, 10)
-	b = appendDigits(append(b, '.'), t.Nanosecond()/1_000_000, 100)
-	return append(b, 'Z', '"')
+	d := lastDay.Load()
+	if d == nil || d.number != number {
+		d = &day{number, t.UTC().Format(`"2006-01-02T`)}
+		lastDay.Store(d)
+	}
+	of := int(ms % perDay)
+	b = append(b, d.text...)
+	b = appendTwo(b, of/3_600_000)
+	b = appendTwo(append(b, ':'), of/60_000%60)
+	b = appendTwo(append(b, ':'), of/1000%60)
+	b = append(b, '.', byte('0'+of/100%10))
+	return append(appendTwo(b, of%100), 'Z', '"')
 }
 
-// appendDigits appends n in as many digits as first, the value of the first of them, has.
-func appendDigits(b []byte, n, first int) []byte {
-	for ; first > 0; first /= 10 {
-		b = append(b, byte('0'+n/first%10))
-	}
-	return b
+// lastDay is the date that was written last, since nearly all are of today.
+var lastDay atomic.Pointer[day]
+
+type day struct {
+	number int64 // since 1970
+	text   string
 }
+
+// appendTwo appends n in two digits.
+func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
 // appendEstimate appends the wait as a figure and a range, null while nothing
 // is known of it.

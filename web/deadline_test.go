@@ -28,7 +28,7 @@ func TestDeadlineIsAContext(t *testing.T) {
 	for _, early := range []bool{true, false} { // whether somebody waits before the end
 		synctest.Test(t, func(t *testing.T) {
 			for _, cancelled := range []bool{true, false} {
-				ctx, cancel := queueContext()
+				ctx := queueContext()
 				until, ok := ctx.Deadline()
 				if !ok || time.Until(until) != queueTimeout || ctx.Err() != nil {
 					t.Error(until, ok, ctx.Err())
@@ -38,7 +38,7 @@ func TestDeadlineIsAContext(t *testing.T) {
 				}
 				want := context.DeadlineExceeded
 				if cancelled {
-					cancel()
+					ctx.end()
 					want = context.Canceled
 				} else {
 					time.Sleep(queueTimeout)
@@ -47,7 +47,7 @@ func TestDeadlineIsAContext(t *testing.T) {
 					t.Errorf("%v before anybody waits; want %v", ctx.Err(), want)
 				}
 				ends(t, ctx, want)
-				cancel()
+				ctx.end()
 				ends(t, ctx, want)
 			}
 		})
@@ -56,9 +56,9 @@ func TestDeadlineIsAContext(t *testing.T) {
 
 func TestDeadlineCostsLittle(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() {
-		ctx, cancel := queueContext()
+		ctx := queueContext()
 		_, _ = ctx.Deadline()
-		cancel()
+		ctx.end()
 	}); got > 2 {
 		t.Errorf("%v allocations", got)
 	}

@@ -63,7 +63,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil || !ok {
 		return accepted, err
 	}
-	c := &conn{TCPConn: tcp, from: l}
+	c := &conn{Conn: tcp, tcp: tcp, from: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns[c] = struct{}{}
@@ -94,8 +94,8 @@ func (l *listener) hurry(d time.Duration) {
 	defer l.mu.Unlock()
 	for c := range l.conns {
 		// An error says that the connection is closed already.
-		_ = c.TCPConn.SetReadDeadline(end)
-		_ = c.TCPConn.SetWriteDeadline(end)
+		_ = c.tcp.SetReadDeadline(end)
+		_ = c.tcp.SetWriteDeadline(end)
 	}
 }
 
@@ -103,10 +103,25 @@ func (l *listener) hurry(d time.Duration) {
 // to read out what the client is still sending before it closes. A plain close
 // with unread bytes resets the connection, and the reset can overtake the
 // answer that says why.
+//
+// A deadline is set only when something may have to wait for it, and not again for a few
+// moments more: fasthttp asks for three with every request, each of which costs a timer.
+// One goroutine at a time reads, writes and asks for deadlines.
 type conn struct {
-	*net.TCPConn
-	from   *listener
-	linger atomic.Bool
+	net.Conn // the same as tcp
+	tcp      *net.TCPConn
+	from     *listener
+	linger   atomic.Bool
+
+	reading, writing limit
+}
+
+// limit is a deadline of one direction.
+type limit struct {
+	wanted time.Time
+	// set is the one in force, and stays so for whatever is wanted from then to until: it
+	// ends the wait a sixteenth too early at most.
+	set, until time.Time
 }
 
 const (
@@ -117,15 +132,58 @@ const (
 	parting = time.Second
 )
 
-// SetReadDeadline sets t, or what a drain leaves of it.
-func (c *conn) SetReadDeadline(t time.Time) error { return c.cutShort(t, c.TCPConn.SetReadDeadline) }
+// SetReadDeadline makes t, or what a drain leaves of it, the end of reads to come.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.reading.wanted = t
+	return nil
+}
 
-// SetWriteDeadline sets t, or what a drain leaves of it.
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.cutShort(t, c.TCPConn.SetWriteDeadline) }
+// SetWriteDeadline makes t, or what a drain leaves of it, the end of writes to come.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.writing.wanted = t
+	return nil
+}
 
-func (c *conn) cutShort(t time.Time, set func(time.Time) error) error {
+// SetDeadline does both.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.reading.wanted, c.writing.wanted = t, t
+	return nil
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	if err := c.reading.keep(c.from, c.tcp.SetReadDeadline); err != nil {
+		return 0, err
+	}
+	return c.tcp.Read(b)
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	if err := c.writing.keep(c.from, c.tcp.SetWriteDeadline); err != nil {
+		return 0, err
+	}
+	return c.tcp.Write(b)
+}
+
+// keep has the wanted deadline in force, or one shortly before it. In a drain each is set
+// anew, since what is left of it is less each time.
+func (d *limit) keep(from *listener, set func(time.Time) error) error {
+	if from.hurried.Load() == nil && !d.wanted.Before(d.set) && !d.wanted.After(d.until) {
+		return nil
+	}
+	if err := from.cutShort(d.wanted, set); err != nil {
+		return err
+	}
+	d.set, d.until = d.wanted, d.wanted
+	if !d.wanted.IsZero() {
+		d.until = d.wanted.Add(time.Until(d.wanted) / 16)
+	}
+	return nil
+}
+
+// cutShort sets a deadline, or what a drain leaves of it.
+func (l *listener) cutShort(t time.Time, set func(time.Time) error) error {
 	for {
-		end := c.from.hurried.Load()
+		end := l.hurried.Load()
 		deadline := t
 		if end != nil {
 			least := time.Now().Add(parting)
@@ -137,7 +195,7 @@ func (c *conn) cutShort(t time.Time, set func(time.Time) error) error {
 			}
 		}
 		// Once more if a drain began meanwhile: it may have been here before us.
-		if err := set(deadline); err != nil || c.from.hurried.Load() == end {
+		if err := set(deadline); err != nil || l.hurried.Load() == end {
 			return err
 		}
 	}
@@ -153,8 +211,8 @@ func (c *conn) Close() error {
 	if end := c.from.hurried.Load(); end != nil && end.Before(until) {
 		until = *end
 	}
-	if c.linger.Load() && c.CloseWrite() == nil && c.TCPConn.SetReadDeadline(until) == nil {
-		_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes)
+	if c.linger.Load() && c.tcp.CloseWrite() == nil && c.tcp.SetReadDeadline(until) == nil {
+		_, _ = io.CopyN(io.Discard, c.tcp, lingerBytes)
 	}
-	return c.TCPConn.Close()
+	return c.tcp.Close()
 }

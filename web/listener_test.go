@@ -69,3 +69,55 @@ func TestAcceptEndsWhileItWaits(t *testing.T) {
 		}
 	})
 }
+
+// A deadline is set again only when the one in force would end a wait a sixteenth too
+// early, or too late; in a drain always, and never beyond its end.
+func TestDeadlinesAreSetSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := newListener(&scarce{}, "public", slog.New(slog.DiscardHandler))
+		var d limit
+		set := 0
+		var last time.Time
+		keep := func(wait time.Duration) {
+			t.Helper()
+			d.wanted = time.Time{}
+			if wait > 0 {
+				d.wanted = time.Now().Add(wait)
+			}
+			if err := d.keep(ln, func(at time.Time) error { set++; last = at; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if late := last.Sub(d.wanted); late > 0 || -late > wait/16 {
+				t.Errorf("%s wanted, and set %s later", wait, late)
+			}
+		}
+		keep(0)
+		if set != 0 {
+			t.Error("set where there is none")
+		}
+		const minute = time.Minute
+		for range 160 { // two minutes
+			keep(minute)
+			time.Sleep(750 * time.Millisecond)
+		}
+		if set < 20 || set > 32 { // each sixteenth of a minute, and the next request after it
+			t.Errorf("set %d times in two minutes, with 160 requests", set)
+		}
+		set = 0
+		keep(10 * time.Second) // for what is left of a request
+		keep(minute)
+		keep(0)
+		if set != 3 || !last.IsZero() {
+			t.Errorf("set %d times for a shorter wait, a longer one and none; at last %s", set, last)
+		}
+		set = 0
+		ln.hurry(5 * time.Second)
+		for range 3 {
+			keep(3 * time.Second)
+		}
+		end := time.Now().Add(5 * time.Second)
+		if d.wanted = end.Add(minute); d.keep(ln, func(at time.Time) error { set++; last = at; return nil }) != nil || set != 4 || !last.Equal(end) {
+			t.Errorf("set %d times in a drain, at last to %s", set, last.Sub(end))
+		}
+	})
+}

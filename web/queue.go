@@ -68,8 +68,8 @@ func (s *Server) takePlace(c *fiber.Ctx, l *line, subject string) (standing queu
 	} else if subject == "" {
 		subject = queue.NewID()
 	}
-	ctx, cancel := queueContext()
-	defer cancel()
+	ctx := queueContext()
+	defer ctx.end()
 	store := s.span(c).Begin("line.enter")
 	standing, err = s.place(ctx, c, l, subject, held)
 	store.End()
@@ -107,8 +107,8 @@ func (s *Server) lookUp(c *fiber.Ctx, l *line, subject string) (standing queue.S
 	if err := s.limits.poll(t.ID); err != nil {
 		return standing, "", err
 	}
-	ctx, cancel := queueContext()
-	defer cancel()
+	ctx := queueContext()
+	defer ctx.end()
 	store := s.span(c).Begin("line.standing")
 	standing, err = l.line.Standing(ctx, t)
 	store.End()
@@ -159,8 +159,8 @@ func (s *Server) giveUp(c *fiber.Ctx, l *line, subject string) error {
 	if err := s.limits.poll(t.ID); err != nil {
 		return err
 	}
-	ctx, cancel := queueContext()
-	defer cancel()
+	ctx := queueContext()
+	defer ctx.end()
 	store := s.span(c).Begin("line.leave")
 	err = l.line.Leave(ctx, t)
 	store.End()
@@ -226,10 +226,7 @@ func optionalTime(t *time.Time) *string {
 
 // queueContext bounds a call of the line. Fiber's own context would not end
 // when the client leaves, so there is nothing to derive it from.
-func queueContext() (context.Context, context.CancelFunc) {
-	d := &deadline{at: time.Now().Add(queueTimeout)}
-	return d, d.end
-}
+func queueContext() *deadline { return &deadline{at: time.Now().Add(queueTimeout)} }
 
 // queueError says what was being done; a deadline that passed means that the
 // store did not answer, whoever noticed it first.
