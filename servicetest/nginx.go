@@ -77,13 +77,15 @@ func (n *NginxServer) start(t testing.TB, program, conf string) {
 	var log strings.Builder // read once the process has ended
 	cmd := osexec.CommandContext(context.WithoutCancel(t.Context()), program, "-c", conf, "-g", "daemon off;")
 	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
+	cmd.WaitDelay = patience // a worker that hangs holds the other end of the log
+	wait, err := boundBy(cmd, syscall.SIGTERM)
+	if err != nil {
 		t.Fatal(err)
 	}
 	n.Process = cmd.Process
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it ends its workers
-		_ = cmd.Wait()
+		_ = wait()
 		if t.Failed() {
 			t.Logf("nginx's log:\n%s", &log)
 		}

@@ -26,6 +26,7 @@ type MariaDB struct {
 	dir     string
 	config  *mysql.Config
 	process *osexec.Cmd
+	wait    func() error
 }
 
 // OwnMariaDB starts one, for what a shared server must not suffer. It ends with the
@@ -86,7 +87,8 @@ func (m *MariaDB) Start() {
 	m.process = osexec.CommandContext(context.WithoutCancel(m.t.Context()), "mariadbd", "--no-defaults", "--datadir="+m.data(), "--socket="+m.socket(),
 		"--bind-address="+host, "--port="+port, "--user="+m.user(), "--innodb-flush-log-at-trx-commit=1")
 	m.process.Env = m.environ()
-	if err := m.process.Start(); err != nil {
+	var err error
+	if m.wait, err = Bound(m.process); err != nil {
 		missing(m.t, "mariadbd (a MariaDB of the test's own)", err)
 	}
 	var last error
@@ -155,9 +157,9 @@ func (m *MariaDB) Stop() {
 	if m.process == nil {
 		return
 	}
-	if err := m.process.Process.Kill(); err != nil {
+	if err := m.process.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		m.t.Error(fmt.Errorf("stop the test's own MariaDB: %w", err))
 	}
-	_ = m.process.Wait() // it was killed: that is its error
+	_ = m.wait() // it was killed: that is its error
 	m.process = nil
 }

@@ -25,6 +25,7 @@ type RedisServer struct {
 	config  string // a file; empty is none
 	args    []string
 	process *osexec.Cmd
+	wait    func() error
 }
 
 // OwnRedis starts one, for what a shared one must not suffer. more are further
@@ -69,7 +70,8 @@ func (r *RedisServer) start(ctx context.Context) error {
 	args = append(append(args, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no",
 		"--dir", r.dir), r.args...)
 	r.process = osexec.CommandContext(context.WithoutCancel(ctx), "redis-server", args...)
-	if err := r.process.Start(); err != nil {
+	var err error
+	if r.wait, err = Bound(r.process); err != nil {
 		r.t.Fatal(err)
 	}
 	return answers(ctx, r.address, r.process.Process.Pid)
@@ -91,7 +93,7 @@ func (r *RedisServer) Stop() {
 		return
 	}
 	_ = r.process.Process.Kill()
-	_ = r.process.Wait() // it was killed: that is its error
+	_ = r.wait() // it was killed: that is its error
 	r.process = nil
 }
 
