@@ -76,12 +76,13 @@ func startAccepting(t *testing.T, way string) (at string, pids []int) {
 	for range processes {
 		cmd := osexec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run", "^TestAcceptServer$")
 		cmd.Env = append(environ, acceptAtEnv+"="+at, acceptByEnv+"="+strconv.Itoa(by))
-		if err := cmd.Start(); err != nil {
+		wait, err := servicetest.Bound(cmd)
+		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			_ = wait()
 		})
 		pids = append(pids, cmd.Process.Pid)
 	}
@@ -139,10 +140,10 @@ func TestAccept(t *testing.T) {
 						}
 						return used
 					}
-					before, overflows := cpu(), listenOverflows(t)
+					before, overflows := cpu(), servicetest.ListenOverflows()
 					r := connect(t, at, crowd, within)
 					r.cpu = (cpu() - before) / time.Duration(crowd)
-					overflows = listenOverflows(t) - overflows
+					overflows = servicetest.ListenOverflows() - overflows
 					before = cpu()
 					requests := []asked{{send: request("GET", "/", "x"), status: 200, good: []byte(`"waiting"`)}}
 					polled := right(t, openDriver(t, at, kept).drive(t, requests, lasts))
@@ -212,25 +213,4 @@ func connect(t *testing.T, at string, crowd int, within time.Duration) (r accept
 	r.connected, r.connectedLongest = timesOf(connected), slices.Max(connected)
 	r.answered, r.answeredLongest = timesOf(answered), slices.Max(answered)
 	return r
-}
-
-// listenOverflows is how often the kernel's queues of this machine had no room.
-func listenOverflows(t *testing.T) int {
-	t.Helper()
-	text, err := os.ReadFile("/proc/net/netstat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(names) == len(f) && f[0] == names[0] {
-			if at := slices.Index(names, "ListenOverflows"); at > 0 {
-				n, _ := strconv.Atoi(f[at])
-				return n
-			}
-		}
-		names = f
-	}
-	return 0
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"runtime"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -266,7 +265,7 @@ func request(method, target, host string, headers ...string) []byte {
 		b = append(append(b, h...), "\r\n"...)
 	}
 	if method != "GET" {
-		b = append(b, "Content-Length: "+strconv.Itoa(0)+"\r\n"...)
+		b = append(b, "Content-Length: 0\r\n"...)
 	}
 	return append(b, "\r\n"...)
 }

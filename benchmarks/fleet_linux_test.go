@@ -24,19 +24,27 @@ var buildSluice = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "sluice-bench-"); err != nil {
 		return "", err
 	}
+	remove = func() { _ = os.RemoveAll(dir) }
 	return dir, servicetest.Build(context.Background(), dir+"/", "sluice/cmd/sluice")
 })
 
 // process is a program of ours that runs beside this one.
 type process struct {
 	public, admin string // addresses
-	cmd           *osexec.Cmd
-	ended         bool
+	pid           int
+	stop          func() // as an operator does; it may be called twice
 }
 
-// startInstance starts `sluice serve --role queue` with no limits on what a visitor may
-// do, on so many processors, and waits until it is ready.
+// startInstance starts a queue half on so many processors.
 func startInstance(t testing.TB, redisURL string, processors int) *process {
+	t.Helper()
+	return startSluice(t, "SLUICE_ROLE=queue", "SLUICE_REDIS="+redisURL, "SLUICE_SECRET="+fleetSecret, "SLUICE_LOG_ACCESS_EVERY=0",
+		"GOMAXPROCS="+strconv.Itoa(max(1, processors)))
+}
+
+// startSluice starts one as it is shipped, but for the bound on how often one ticket may
+// poll, and waits until it is ready.
+func startSluice(t testing.TB, environ ...string) *process {
 	t.Helper()
 	dir, err := buildSluice()
 	if err != nil {
@@ -44,21 +52,26 @@ func startInstance(t testing.TB, redisURL string, processors int) *process {
 	}
 	p := &process{public: servicetest.Address(t), admin: servicetest.Address(t)}
 	var log bytes.Buffer // read once the process has ended
-	p.cmd = osexec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(dir, "sluice"), "serve", "--role", "queue",
-		"--listen", p.public, "--admin", p.admin, "--redis", redisURL, "--data", t.TempDir())
-	p.cmd.Env = append(os.Environ(), "SLUICE_SECRET="+fleetSecret, "SLUICE_LIMITS_POLL_FACTOR=0", "SLUICE_LOG_ACCESS_EVERY=0",
-		"GOMAXPROCS="+strconv.Itoa(max(1, processors)))
-	p.cmd.Stderr = &log
-	if err := p.cmd.Start(); err != nil {
+	cmd := osexec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(dir, "sluice"), "serve")
+	cmd.Env = append(append(os.Environ(), "SLUICE_LISTEN="+p.public, "SLUICE_ADMIN_LISTEN="+p.admin, "SLUICE_DATA="+t.TempDir(),
+		"SLUICE_LIMITS_POLL_FACTOR=0"), environ...)
+	cmd.Stderr = &log
+	wait, err := servicetest.Bound(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
+	p.pid = cmd.Process.Pid
+	p.stop = sync.OnceFunc(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = wait()
+	})
 	t.Cleanup(func() {
 		p.stop()
 		if t.Failed() {
 			t.Logf("the log of an instance:\n%s", &log)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if p.operator(t, http.MethodGet, "/readyz", "") == http.StatusOK {
 			return p
 		}
@@ -66,16 +79,6 @@ func startInstance(t testing.TB, redisURL string, processors int) *process {
 			t.Fatal("an instance does not become ready")
 		}
 	}
-}
-
-// stop ends it, as an operator does; it may be called twice.
-func (p *process) stop() {
-	if p.ended {
-		return
-	}
-	p.ended = true
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	_ = p.cmd.Wait()
 }
 
 var unkept = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}

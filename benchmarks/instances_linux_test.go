@@ -1,11 +1,9 @@
 package benchmarks
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,8 +70,7 @@ func newFleet(t testing.TB, waiting, polled, over int, lasts time.Duration) *fle
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := ticketsOf(t, line, waiting)
-	slices.SortFunc(places, func(a, b queue.Ticket) int { return cmp.Compare(a.Place, b.Place) })
+	places := enter(t, line, waiting)
 	from := min(5_000, waiting/2) // whoever stands nearer to the head may go meanwhile
 	for i := range polled {
 		// Neighbours in the list are far from each other in the line.
@@ -156,7 +153,7 @@ func (f *fleet) measure(t *testing.T, a arrangement, all []*process, nginx int, 
 func cpuOfAll(t testing.TB, all []*process) (used time.Duration) {
 	t.Helper()
 	for _, p := range all {
-		used += cpuOf(t, p.cmd.Process.Pid)
+		used += cpuOf(t, p.pid)
 	}
 	return used
 }
@@ -182,14 +179,14 @@ func (f *fleet) one(t *testing.T) (said string) {
 			t.Fatal(err)
 		}
 		d, enter := openDriver(t, p.public, f.over), []asked{{send: request("POST", "/queue/enter", "sluice.example"), status: 201, good: []byte(`"state":"waiting"`)}}
-		sluice := cpuOf(t, p.cmd.Process.Pid)
+		sluice := cpuOf(t, p.pid)
 		redis, _ := f.used(t)
 		entered := right(t, d.drive(t, enter, f.lasts))
 		redis2, _ := f.used(t)
 		n := time.Duration(max(1, entered.requests))
 		said = fmt.Sprintf("A poll has %d bytes and its answer %d, headers included. %.0f enters/s of one instance took %.1f µs each of Sluice and %.1f µs of Redis. "+
 			"An instance that nobody asks anything takes %.1f %% of a processor.", len(f.requests[0].send), len(answer), entered.perSecond,
-			micros((cpuOf(t, p.cmd.Process.Pid)-sluice)/n), micros((redis2-redis)/n), 100*medianOf(f.idle))
+			micros((cpuOf(t, p.pid)-sluice)/n), micros((redis2-redis)/n), 100*medianOf(f.idle))
 	})
 	return said
 }

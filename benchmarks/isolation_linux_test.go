@@ -1,20 +1,14 @@
 package benchmarks
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
-	"os"
-	osexec "os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,85 +34,39 @@ var (
 // whole is a service with both halves, as a process of its own, on a Redis and a MariaDB
 // of its own.
 type whole struct {
-	secret        string
-	public, admin string
-	// The order half's addresses, which are the same but when it is a process of its own.
-	shop, shopAdmin string
+	secret string
+	// The halves, which are one process unless they are split.
+	queue, shop     *process
+	database, redis int // pids
 	products        []int64
-	requests        [][]byte
-	// The processes; orderHalf is 0 but when it is one of its own.
-	service, database, redis, orderHalf int
+	requests        []asked
 }
 
 func openWhole(t testing.TB, waiting, polled int) *whole {
 	t.Helper()
 	db, server := servicetest.OwnMariaDB(t), servicetest.OwnRedis(t)
 	t.Log(durability(t, db.Connect()))
-	w := &whole{secret: "a secret for tests of 32 bytes or more", public: servicetest.Address(t), admin: servicetest.Address(t)}
-	program := filepath.Join(t.TempDir(), "sluice")
-	if err := servicetest.Build(t.Context(), program, "sluice/cmd/sluice"); err != nil {
-		t.Fatal(err)
+	w := &whole{secret: "a secret for tests of 32 bytes or more", database: db.PID(), redis: int(figure(t, server.Client(), "server", "process_id"))}
+	serve := func(role string) *process {
+		return startSluice(t, "SLUICE_ROLE="+role, "SLUICE_REDIS="+server.URL, "SLUICE_DATABASE="+db.URL, "SLUICE_SECRET="+w.secret)
 	}
-	serve := func(role, public, admin string) (pid int) {
-		return serveService(t, program, public, admin, "SLUICE_ROLE="+role, "SLUICE_REDIS="+server.URL, "SLUICE_DATABASE="+db.URL, "SLUICE_SECRET="+w.secret)
-	}
-	w.shop, w.shopAdmin = w.public, w.admin
 	if *isolationSplit {
-		w.shop, w.shopAdmin = servicetest.Address(t), servicetest.Address(t)
-		w.service, w.orderHalf = serve("queue", w.public, w.admin), serve("orders", w.shop, w.shopAdmin)
+		w.queue, w.shop = serve("queue"), serve("orders")
 	} else {
-		w.service = serve("all", w.public, w.admin)
+		w.queue = serve("all")
+		w.shop = w.queue
 	}
-	w.database, w.redis = db.PID(), int(figure(t, server.Client(), "server", "process_id"))
-	line := "http://" + w.admin + "/admin/api/lines/default"
+	line := "http://" + w.queue.admin + "/admin/api/lines/default"
 	ask(t, http.MethodPatch, line, `{"paused":true}`)
 	w.gather(t, server.URL, waiting, polled)
 	// What the orders show of the capacity would have everybody let in within seconds.
 	ask(t, http.MethodPatch, line, fmt.Sprintf(`{"paused":false,"rate_override":%d}`, letIn))
 	for range *isolationProducts {
-		product := ask(t, http.MethodPost, "http://"+w.shopAdmin+"/admin/api/products",
+		product := ask(t, http.MethodPost, "http://"+w.shop.admin+"/admin/api/products",
 			fmt.Sprintf(`{"name":"Mug","brand":"Sluice","price":1000,"stock":%d,"image_url":"/mug.svg"}`, hotStock))
 		w.products = append(w.products, int64(product["product_id"].(float64)))
 	}
 	return w
-}
-
-// serveService starts one as it is shipped, but for the bound on how often one ticket may
-// poll, and waits until it is ready.
-func serveService(t testing.TB, program, public, admin string, environ ...string) (pid int) {
-	t.Helper()
-	var log bytes.Buffer
-	process := osexec.CommandContext(t.Context(), program, "serve")
-	process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
-	process.Env = append(append(os.Environ(), "SLUICE_LISTEN="+public, "SLUICE_ADMIN_LISTEN="+admin, "SLUICE_DATA="+t.TempDir(),
-		"SLUICE_LIMITS_POLL_FACTOR=0"), environ...)
-	process.Stdout, process.Stderr = io.Discard, &log
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = process.Process.Signal(syscall.SIGTERM)
-		_ = process.Wait()
-		if t.Failed() {
-			t.Logf("the service's log:\n%s", log.String())
-		}
-	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/readyz", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Close = true
-		if res, err := http.DefaultClient.Do(r); err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				return process.Process.Pid
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the service is not ready")
-		}
-	}
 }
 
 // gather puts so many into the paused line, and signs tickets for some of them.
@@ -138,7 +86,7 @@ func (w *whole) gather(t testing.TB, url string, waiting, polled int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := fill(t, line, waiting)
+	places := enter(t, line, waiting)
 	from := min(5_000, waiting/2) // who stands nearer to the head may be let in meanwhile
 	for i := range polled {
 		// In large steps through the line, so that those who follow each other stand far apart.
@@ -146,32 +94,11 @@ func (w *whole) gather(t testing.TB, url string, waiting, polled int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.requests = append(w.requests, request("GET", "/queue/position", w.public, "X-Queue-Ticket: "+signed))
-	}
-}
-
-// fill has so many enter an empty line; their tickets, in the order of arrival.
-func fill(t testing.TB, line queue.Line, n int) []queue.Ticket {
-	t.Helper()
-	tickets := make([]queue.Ticket, n)
-	var next atomic.Int64
-	var entering errgroup.Group
-	for range 200 {
-		entering.Go(func() error {
-			for next.Add(1) <= int64(n) {
-				s, err := line.Enter(t.Context(), queue.NewID(), nil)
-				if err != nil {
-					return err
-				}
-				tickets[s.Position-1] = s.Ticket
-			}
-			return nil
+		w.requests = append(w.requests, asked{
+			send:   request("GET", "/queue/position", w.queue.public, "X-Queue-Ticket: "+signed),
+			status: 200, good: []byte(stillWaiting),
 		})
 	}
-	if err := entering.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return tickets
 }
 
 // beside is how the queue answered while something else went on.
@@ -196,7 +123,7 @@ func (b beside) taken(alone beside) float64 {
 
 type isolation struct {
 	*whole
-	polls, enters       *openLoop
+	polls, enters       *driver
 	pollRate, enterRate int
 	settles, lasts      time.Duration
 	buyerCount          int
@@ -206,9 +133,12 @@ type isolation struct {
 // measure drives the queue for a while, beside a part at work, which may be none.
 func (i *isolation) measure(t testing.TB, p *playing, lasts time.Duration) beside {
 	t.Helper()
-	pids := []int{i.service, i.database, i.redis, i.orderHalf, 0}
+	pids := []int{i.queue.pid, i.database, i.redis, 0, 0} // 0 is none
+	if i.shop != i.queue {
+		pids[3] = i.shop.pid
+	}
 	if p != nil {
-		pids[4] = p.process.Process.Pid
+		pids[4] = p.pid
 	}
 	used := make([]time.Duration, len(pids))
 	add := func(sign time.Duration) {
@@ -219,11 +149,11 @@ func (i *isolation) measure(t testing.TB, p *playing, lasts time.Duration) besid
 		}
 	}
 	add(-1)
-	own, busy, turns, began := processorTime(t), i.busySeconds(t), turnsOf(t, i.service, i.redis), time.Now()
+	own, busy, turns, began := processorTime(t), i.busySeconds(t), turnsOf(t, i.queue.pid, i.redis), time.Now()
 	var b beside
 	b.position, b.enter = i.drive(t, lasts)
 	lasted := time.Since(began)
-	b.got = shareGot(turns, turnsOf(t, i.service, i.redis))
+	b.got = shareGot(turns, turnsOf(t, i.queue.pid, i.redis))
 	add(1)
 	share := func(d time.Duration) float64 { return d.Seconds() / lasted.Seconds() }
 	b.driver = share(processorTime(t) - own)
@@ -242,27 +172,27 @@ func (i *isolation) settled(t testing.TB, p *playing) beside {
 // drive sends polls and enters beside each other.
 func (i *isolation) drive(t testing.TB, lasts time.Duration) (position, enter times) {
 	t.Helper()
-	type result struct {
-		times
-		err error
+	var polled, entered driven
+	var driving errgroup.Group
+	driving.Go(func() (err error) {
+		polled, err = i.polls.paced(i.requests, float64(i.pollRate), lasts)
+		return err
+	})
+	driving.Go(func() (err error) {
+		newcomer := asked{send: request("POST", "/queue/enter", i.queue.public), status: 201, good: []byte(stillWaiting)}
+		entered, err = i.enters.paced([]asked{newcomer}, float64(i.enterRate), lasts)
+		return err
+	})
+	if err := driving.Wait(); err != nil {
+		t.Fatal(err)
 	}
-	entered := make(chan result, 1)
-	go func() {
-		took, err := i.enters.send(i.enterRate, lasts)
-		entered <- result{took, err}
-	}()
-	position, err := i.polls.send(i.pollRate, lasts)
-	e := <-entered
-	if err != nil || e.err != nil {
-		t.Fatal(err, e.err)
-	}
-	return position, e.times
+	return right(t, polled).took, right(t, entered).took
 }
 
 // busySeconds is how long the workers have been at work, all together.
 func (i *isolation) busySeconds(t testing.TB) float64 {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+i.shopAdmin+"/metrics", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+i.shop.admin+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +222,7 @@ func (i *isolation) busySeconds(t testing.TB) float64 {
 // ordered measures beside as many orders as the service can make.
 func (i *isolation) ordered(t testing.TB) beside {
 	t.Helper()
-	p := play(t, part{Buyers: &buyers{Address: i.shop, Secret: i.secret, Name: queue.NewID(), Products: i.products, Count: i.buyerCount}})
+	p := play(t, part{Buyers: &buyers{Address: i.shop.public, Secret: i.secret, Name: queue.NewID(), Products: i.products, Count: i.buyerCount}})
 	b := i.settled(t, p)
 	var s sales
 	p.end(t, &s)
@@ -344,8 +274,8 @@ func TestIsolation(t *testing.T) {
 		i.settles, i.lasts, i.mostBurners = 2*time.Second, 8*time.Second, 128
 	}
 	i.whole = openWhole(t, waiting, tickets)
-	i.polls = openLoopOf(t, i.public, 200, `"state":"waiting"`, i.requests...)
-	i.enters = openLoopOf(t, i.public, 50, `"ticket":"`, request("POST", "/queue/enter", i.public))
+	// Over many more connections than are needed at once while all is well.
+	i.polls, i.enters = openDriver(t, i.queue.public, 200), openDriver(t, i.queue.public, 50)
 	all := make([][]beside, 3)
 	for round := range repeat {
 		alone := i.settled(t, nil)

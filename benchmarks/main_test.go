@@ -26,11 +26,14 @@ func TestMain(m *testing.M) {
 	if playPart() {
 		return
 	}
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) { remove(); os.Exit(status) }),
 		// fasthttp's clock, and a look every 10 s whether its workers were stopped.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
+
+// remove is called when all tests have ended.
+var remove = func() {}
 
 // connections is how many everybody has to the database: the default number of our
 // workers, and of the pools of those that we stand beside.

@@ -6,12 +6,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"sluice/queue"
 	"sluice/queue/redisqueue"
@@ -138,24 +136,4 @@ func heap() float64 {
 	runtime.GC() // what pools gave back
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
-}
-
-// enter has so many enter, many at once.
-func enter(t testing.TB, line queue.Line, n int) {
-	t.Helper()
-	var next atomic.Int64
-	var entering errgroup.Group
-	for range 200 {
-		entering.Go(func() error {
-			for next.Add(1) <= int64(n) {
-				if _, err := line.Enter(t.Context(), queue.NewID(), nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if err := entering.Wait(); err != nil {
-		t.Fatal(err)
-	}
 }

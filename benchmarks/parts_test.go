@@ -21,6 +21,7 @@ import (
 
 	"sluice/admission"
 	"sluice/queue"
+	"sluice/servicetest"
 	"sluice/web"
 )
 
@@ -67,9 +68,10 @@ func playPart() bool {
 
 // playing is a part at work.
 type playing struct {
-	process *osexec.Cmd
-	stop    io.Closer
-	out     bytes.Buffer
+	pid  int
+	stop io.Closer
+	wait func() error
+	out  bytes.Buffer
 }
 
 func play(t testing.TB, p part) *playing {
@@ -78,15 +80,16 @@ func play(t testing.TB, p part) *playing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &playing{process: osexec.CommandContext(t.Context(), os.Args[0])}
-	r.process.Env = append(os.Environ(), partName+"="+string(orders))
-	r.process.Stdout, r.process.Stderr = &r.out, os.Stderr
-	if r.stop, err = r.process.StdinPipe(); err != nil {
+	r, cmd := &playing{}, osexec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), partName+"="+string(orders))
+	cmd.Stdout, cmd.Stderr = &r.out, os.Stderr
+	if r.stop, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.process.Start(); err != nil {
+	if r.wait, err = servicetest.Bound(cmd); err != nil {
 		t.Fatal(err)
 	}
+	r.pid = cmd.Process.Pid
 	return r
 }
 
@@ -94,7 +97,7 @@ func play(t testing.TB, p part) *playing {
 func (r *playing) end(t testing.TB, said any) {
 	t.Helper()
 	_ = r.stop.Close()
-	if err := r.process.Wait(); err != nil {
+	if err := r.wait(); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(r.out.Bytes(), said); err != nil {

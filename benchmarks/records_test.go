@@ -1,7 +1,9 @@
 package benchmarks
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +34,7 @@ func TestRecords(t *testing.T) {
 	}
 	ask := server.Client()
 	var all []queue.Completion
-	for _, ticket := range ticketsOf(t, line, n) {
+	for _, ticket := range enter(t, line, n) {
 		all = append(all, queue.Completion{Subject: ticket.Subject, TicketID: ticket.ID})
 	}
 	waiting := stored(t, ask)
@@ -62,8 +64,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// ticketsOf has so many enter, many at once, and returns their tickets.
-func ticketsOf(t testing.TB, line queue.Line, n int) []queue.Ticket {
+// enter has so many enter a line, many at once; their tickets, in the order of their places.
+func enter(t testing.TB, line queue.Line, n int) []queue.Ticket {
 	t.Helper()
 	tickets := make([]queue.Ticket, n)
 	var entering errgroup.Group
@@ -78,5 +80,6 @@ func ticketsOf(t testing.TB, line queue.Line, n int) []queue.Ticket {
 	if err := entering.Wait(); err != nil {
 		t.Fatal(err)
 	}
+	slices.SortFunc(tickets, func(a, b queue.Ticket) int { return cmp.Compare(a.Place, b.Place) })
 	return tickets
 }

@@ -37,3 +37,17 @@ func ProcessorTime(pid int) (used time.Duration, err error) {
 	}
 	return used, nil
 }
+
+// ListenOverflows counts connections that found the accept queue of their listener full, on
+// this machine since it started; 0 where the system does not tell.
+func ListenOverflows() int {
+	self, err := procfs.Self()
+	if err != nil {
+		return 0
+	}
+	stat, err := self.Netstat()
+	if err != nil || stat.ListenOverflows == nil {
+		return 0
+	}
+	return int(*stat.ListenOverflows)
+}

@@ -39,7 +39,7 @@ func (s *service) watch(t *testing.T, driverPID int) (stop func() watched) {
 
 func (s *service) look(ctx context.Context, t *testing.T, driverPID int) (w watched) {
 	port := portOf(s.public)
-	began, overflows := time.Now(), overflows()
+	began, overflows := time.Now(), servicetest.ListenOverflows()
 	used := func() [4]float64 {
 		return [4]float64{cpuSeconds(s.process.Process.Pid), cpuSeconds(s.redisPID), cpuSeconds(s.databasePID), cpuSeconds(driverPID)}
 	}
@@ -69,7 +69,7 @@ func (s *service) look(ctx context.Context, t *testing.T, driverPID int) (w watc
 			last, lastAt, queue = u, now, 0
 		}
 	}
-	w.Overflows = max(0, overflowsSince(overflows))
+	w.Overflows = max(0, servicetest.ListenOverflows()-overflows)
 	return w
 }
 
@@ -98,22 +98,6 @@ func resident(pid int) uint64 {
 	}
 	return uint64(stat.ResidentMemory())
 }
-
-// overflows counts connections that found the accept queue of their listener full, since
-// the machine started.
-func overflows() int {
-	self, err := procfs.Self()
-	if err != nil {
-		return 0
-	}
-	stat, err := self.Netstat()
-	if err != nil || stat.ListenOverflows == nil {
-		return 0
-	}
-	return int(*stat.ListenOverflows)
-}
-
-func overflowsSince(before int) int { return overflows() - before }
 
 func portOf(base string) uint64 {
 	u, err := url.Parse(base)
