@@ -250,7 +250,8 @@ func (c *crowd) serve(t testing.TB, opts queue.Options, log *slog.Logger) {
 	runUntilEnd(t, standby.Run)
 	c.attendance = queue.NewAttendance(standby, opts.Told, log)
 	runUntilEnd(t, c.attendance.Run)
-	runUntilEnd(t, admission.NewTicker(standby, admission.Fixed(letIn), opts.Tick, log).Run)
+	ticker := admission.NewTicker(standby, admission.Fixed(letIn), opts.Tick, log).On(watch.Now)
+	runUntilEnd(t, ticker.Run)
 	tokens, err := admission.NewTokens([][]byte{[]byte("a secret for tests, of 32 bytes.")})
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,9 @@ func (c *crowd) serve(t testing.TB, opts queue.Options, log *slog.Logger) {
 	}
 	c.config = web.Config{
 		Journal: journal.NewBook(entries, log),
-		Role:    web.RoleQueue, Lines: web.NewLines(web.Line{Line: standby, Watch: watch, Standby: standby, Attendance: c.attendance}),
+		Role:    web.RoleQueue, Lines: web.NewLines(web.Line{
+			Line: standby, Watch: watch, Standby: standby, Attendance: c.attendance, Reads: c.line.Reads, Ticks: ticker.Stats,
+		}),
 		Tickets: c.tickets, Tokens: tokens, PollBudget: func(string) float64 { return 10_000 },
 		Overview: func() admission.Overview { return admission.Overview{} }, Log: log,
 	}

@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"sluice/queue"
 	"sluice/queue/redisqueue"
@@ -17,11 +19,10 @@ import (
 	"sluice/web"
 )
 
-// TestMemory fills a line and tells what each who waits costs: in Redis, in this process,
-// and, should places be kept in a process, the time of Redis for reading all of them in
-// chunks.
+// TestMemory fills a line and tells what each who waits costs: in Redis, in this process
+// before and with its copy of the places, and the time of Redis for reading all of them.
 func TestMemory(t *testing.T) {
-	sizes := []int{1_000}
+	sizes := []int{2_000}
 	if *full {
 		sizes = []int{10_000, 100_000, 1_000_000}
 	}
@@ -46,7 +47,8 @@ func TestMemory(t *testing.T) {
 	}
 	enter(t, warm, 1000) // connections have buffers, here and there
 	var b strings.Builder
-	b.WriteString("| waiting | Redis, B each | this process, B each | Redis's time to enter | … to read all places in chunks of 1,000 | the longest chunk |\n|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| waiting | Redis, B each | this process, B each | … with its copy of the places | Redis's time to enter | … to read all places in chunks of 1,000 | the longest chunk | … to read them into the copy |\n" +
+		"|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	held := heap()
 	have := 0
 	for _, n := range sizes {
@@ -63,13 +65,47 @@ func TestMemory(t *testing.T) {
 			t.Fatalf("%d wait, want %d", view.Waiting, n)
 		}
 		all, longest := readPlaces(t, ask, n)
-		row := fmt.Sprintf("| %d | %.0f | %.2f | %.1f µs | %.1f ms | %.2f ms |\n", n,
-			float64(stored(t, ask))/float64(n), max(0, heap()-held)/float64(n), entered, all/1000, longest/1000)
+		each := func(bytes float64) float64 { return max(0, bytes) / float64(n) }
+		alone := heap() - held
+		copied, read, lasted := follow(t, client, ask, n)
+		row := fmt.Sprintf("| %d | %.0f | %.2f | %.2f | %.1f µs | %.1f ms | %.2f ms | %.1f ms, %.1f %% of %.1f s |\n", n,
+			each(float64(stored(t, ask))), each(alone), each(copied-held), entered, all/1000, longest/1000, 1000*read.Seconds(), 100*read.Seconds()/lasted.Seconds(), lasted.Seconds())
 		t.Log(row)
 		b.WriteString(row)
 	}
 	t.Log("\n" + b.String())
 	intoDocument(t, "bench-memory", b.String())
+}
+
+// follow is the heap of this process once it has copied the places of all who wait, and
+// what that took of Redis, of the time that it lasted.
+func follow(t testing.TB, client redis.UniversalClient, ask *redis.Client, n int) (held float64, read, lasted time.Duration) {
+	t.Helper()
+	line, err := redisqueue.New(client, web.DefaultLine, queue.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := line.Snapshot(t.Context()); err != nil { // it is told there that the line is long
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var following errgroup.Group
+	before, began := figure(t, ask, "commandstats", "cmdstat_evalsha"), time.Now()
+	following.Go(func() error { return line.Follow(ctx) })
+	for deadline := began.Add(patience + time.Duration(n)*time.Millisecond); line.Reads().Places < int64(n) && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	lasted = time.Since(began)
+	read = time.Duration(figure(t, ask, "commandstats", "cmdstat_evalsha")-before) * time.Microsecond
+	end()
+	if err := following.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	held = heap()
+	if places := line.Reads().Places; places != int64(n) { // the line lives until here
+		t.Fatalf("%d of %d places in the copy", places, n)
+	}
+	return held, read, lasted
 }
 
 // readPlaces reads all members with their places; what it took of Redis in all and the

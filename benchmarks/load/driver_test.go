@@ -164,24 +164,25 @@ type crowdResult struct {
 		Wrong int64  `json:"wrong"`
 		Note  string `json:"note"`
 	} `json:"verdicts"`
-	Timeline []moment `json:"timeline"`
-}
-
-// moment is a second of a crowd's run, with counts since its start.
-type moment struct {
-	Second   int   `json:"second"`
-	Entered  int64 `json:"entered"`
-	Requests int64 `json:"requests"`
-}
-
-// end is the last second, and that in which the last visitor entered.
-func (c crowdResult) end() (last, full moment) {
-	for _, last = range c.Timeline {
-		if last.Entered > full.Entered {
-			full = last
-		}
-	}
-	return last, full
+	Entering struct {
+		Entered   int64   `json:"entered"`
+		PerSecond float64 `json:"per_second"`
+	} `json:"entering"`
+	Polls struct {
+		PerSecond float64 `json:"per_second"`
+	} `json:"polls"`
+	Line struct { // as the operator counts it
+		Entered  int64 `json:"entered"`
+		Waiting  int64 `json:"waiting"`
+		Away     int64 `json:"away"`
+		Admitted int64 `json:"admitted"`
+		Sum      int64 `json:"sum"`
+		Exact    bool  `json:"exact"`
+	} `json:"line"`
+	Ticks struct {
+		Count    int64   `json:"count"`
+		Within20 float64 `json:"within_20ms"` // share
+	} `json:"ticks"`
 }
 
 func (v visitors) read(path string) (*found, error) {

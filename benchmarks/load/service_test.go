@@ -164,29 +164,14 @@ func (s *service) ask(t *testing.T, method, path, body string) []byte {
 	return said
 }
 
-// metric is what /metrics says of one series, named as it stands there.
-func (s *service) metric(t *testing.T, series string) (n float64) {
+// dropped is how many permits of the line stalls have swallowed.
+func (s *service) dropped(t *testing.T) float64 {
 	t.Helper()
-	for said := range strings.Lines(string(s.ask(t, http.MethodGet, "/metrics", ""))) {
-		if value, found := strings.CutPrefix(said, series+" "); found {
-			_, _ = fmt.Sscan(value, &n)
-		}
+	var l struct {
+		Dropped float64 `json:"dropped_permits"`
 	}
-	return n
-}
-
-// line is what the operator sees of it.
-type line struct {
-	Waiting  int64   `json:"waiting"`
-	Away     int64   `json:"away"`
-	Admitted int64   `json:"admitted"`
-	Dropped  float64 `json:"dropped_permits"`
-}
-
-func (s *service) line(t *testing.T) (l line) {
-	t.Helper()
 	s.call(t, http.MethodGet, "/admin/api/lines/default", "", &l)
-	return l
+	return l.Dropped
 }
 
 // info is a number of what Redis says about itself; 0 if it does not say it now.

@@ -30,8 +30,9 @@ func readTicks(r io.Reader, line string) (ticks, error) {
 	t := ticks{}
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		labels, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), tickMetric), "} ")
-		if !ok || !strings.HasPrefix(lines.Text(), tickMetric) || !strings.Contains(labels, `line="`+line+`"`) {
+		series, found := strings.CutPrefix(lines.Text(), tickMetric)
+		labels, value, ok := strings.Cut(series, "} ")
+		if !found || !ok || !strings.Contains(labels, `line="`+line+`"`) {
 			continue
 		}
 		_, bound, _ := strings.Cut(labels, `le="`)
