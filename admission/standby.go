@@ -137,8 +137,10 @@ func (s *Standby) Enter(ctx context.Context, subject string, held *queue.Ticket)
 	case queue.ModeBypass:
 		return s.bypass.enter(subject, held)
 	}
-	if st, ok := s.bypass.promised(subject, held, true); ok {
-		return st, nil
+	if s.bypass.promises() {
+		if st, ok := s.bypass.promised(subject, held, true); ok {
+			return st, nil
+		}
 	}
 	st, err := s.Line.Enter(ctx, subject, held)
 	s.bypass.saw(st.Ticket.Place)
@@ -153,8 +155,10 @@ func (s *Standby) Standing(ctx context.Context, t queue.Ticket) (queue.Standing,
 	case queue.ModeBypass:
 		return s.bypass.standing(t)
 	}
-	if st, ok := s.bypass.promised(t.Subject, &t, false); ok {
-		return st, nil
+	if s.bypass.promises() {
+		if st, ok := s.bypass.promised(t.Subject, &t, false); ok {
+			return st, nil
+		}
 	}
 	st, err := s.Line.Standing(ctx, t)
 	s.bypass.saw(st.Ticket.Place)

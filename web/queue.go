@@ -60,7 +60,7 @@ func (s *Server) asked(c *fiber.Ctx) (l *line, subject string, err error) {
 // whoever asks to enter wants a place.
 func (s *Server) takePlace(c *fiber.Ctx, l *line, subject string) (standing queue.Standing, signed string, err error) {
 	var held *queue.Ticket
-	if t, err := s.ticket(c, l, subject); err == nil {
+	if t, err := s.ticket(c, l, subject, l.watch.Now()); err == nil {
 		if err := s.limits.poll(t.ID); err != nil {
 			return queue.Standing{}, "", err
 		}
@@ -100,7 +100,8 @@ func (s *Server) position(c *fiber.Ctx) error {
 // visitor holds the place, or the ticket is old, they are given a signed one; else it
 // is empty.
 func (s *Server) lookUp(c *fiber.Ctx, l *line, subject string) (standing queue.Standing, signed string, err error) {
-	t, err := s.ticket(c, l, subject)
+	now := l.watch.Now()
+	t, err := s.ticket(c, l, subject, now)
 	if err != nil {
 		return standing, "", err
 	}
@@ -115,8 +116,8 @@ func (s *Server) lookUp(c *fiber.Ctx, l *line, subject string) (standing queue.S
 	if err != nil {
 		return standing, "", s.visitorError(l, "looking up a place", err)
 	}
-	if standing.State.Live() && (standing.Ticket.ID != t.ID || s.isOld(t, l.watch.Now())) {
-		if signed, err = s.cfg.Tickets.Sign(standing.Ticket, l.watch.Now()); err != nil {
+	if standing.State.Live() && (standing.Ticket.ID != t.ID || s.isOld(t, now)) {
+		if signed, err = s.cfg.Tickets.Sign(standing.Ticket, now); err != nil {
 			return standing, "", err
 		}
 		s.setTicket(c, l, signed)
@@ -152,7 +153,7 @@ func (s *Server) leave(c *fiber.Ctx) error {
 // genuine ticket always leaves: one that has expired may still have its place, and one
 // of an earlier epoch has nothing to give up.
 func (s *Server) giveUp(c *fiber.Ctx, l *line, subject string) error {
-	t, err := s.ticket(c, l, subject)
+	t, err := s.ticket(c, l, subject, l.watch.Now())
 	if err != nil && !errors.Is(err, queue.ErrTicketExpired) {
 		return err
 	}

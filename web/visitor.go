@@ -39,8 +39,8 @@ func (s *Server) lineByID(id string) (*line, error) {
 
 // ticket verifies the ticket that the request presents; the header wins over
 // the cookie. It must be of the subject, where it is known who asks (else subject is
-// empty). With [queue.ErrTicketExpired] the genuine ticket is returned too.
-func (s *Server) ticket(c *fiber.Ctx, l *line, subject string) (queue.Ticket, error) {
+// empty). now is the line's. With [queue.ErrTicketExpired] the genuine ticket is returned too.
+func (s *Server) ticket(c *fiber.Ctx, l *line, subject string, now time.Time) (queue.Ticket, error) {
 	raw := utils.UnsafeString(c.Request().Header.PeekBytes(nameTicket)) // as Fiber's Get, without reading the name anew
 	if raw == "" {
 		raw = c.Cookies(l.cookie)
@@ -48,7 +48,7 @@ func (s *Server) ticket(c *fiber.Ctx, l *line, subject string) (queue.Ticket, er
 	if raw == "" {
 		return queue.Ticket{}, errTicketMissing
 	}
-	t, err := s.cfg.Tickets.Verify(raw, l.id, l.watch.Now())
+	t, err := s.cfg.Tickets.Verify(raw, l.id, now)
 	if subject != "" && t.Subject != subject && (err == nil || errors.Is(err, queue.ErrTicketExpired)) {
 		return queue.Ticket{}, explain(queue.ErrTicketInvalid, "The ticket is another visitor's.")
 	}
