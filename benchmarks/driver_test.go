@@ -165,7 +165,7 @@ func (c *driverConn) drive(requests []asked, first, most int, until time.Time) e
 		if _, err := c.conn.Write(one.send); err != nil {
 			return err
 		}
-		status, answer, err := c.receive()
+		status, _, body, err := c.receive()
 		if err != nil {
 			return err
 		}
@@ -174,9 +174,9 @@ func (c *driverConn) drive(requests []asked, first, most int, until time.Time) e
 		if len(c.took) < cap(c.took) {
 			c.took = append(c.took, now.Sub(sent))
 		}
-		if !c.judge(one, status, answer) {
+		if !c.judge(one, status, body) {
 			c.wrong++
-			c.example = fmt.Errorf("wanted %d, %s, position %d: %s", one.status, one.good, one.position, answer)
+			c.example = fmt.Errorf("wanted %d, %s, position %d: %s", one.status, one.good, one.position, body)
 		}
 	}
 	return nil
@@ -184,18 +184,18 @@ func (c *driverConn) drive(requests []asked, first, most int, until time.Time) e
 
 var positionField = []byte(`"position":`)
 
-func (c *driverConn) judge(one *asked, status int, answer []byte) bool {
-	if status != one.status || !bytes.Contains(answer, one.good) {
+func (c *driverConn) judge(one *asked, status int, body []byte) bool {
+	if status != one.status || !bytes.Contains(body, one.good) {
 		return false
 	}
 	if one.position == 0 {
 		return true
 	}
-	at := bytes.Index(answer, positionField)
+	at := bytes.Index(body, positionField)
 	if at < 0 {
 		return false
 	}
-	position, digits := number(answer[at+len(positionField):])
+	position, digits := number(body[at+len(positionField):])
 	moved := one.position - position
 	c.moved = [2]int64{min(c.moved[0], moved), max(c.moved[1], moved)}
 	return digits > 0
@@ -214,30 +214,31 @@ var (
 	endOfHeader, bodyLength = []byte("\r\n\r\n"), []byte("\r\nContent-Length: ")
 )
 
-// receive reads one answer: its status, and all of it.
-func (c *driverConn) receive() (status int, answer []byte, err error) {
-	for have, whole := 0, 0; ; {
+// receive reads one answer: its status, all of it, and its body.
+func (c *driverConn) receive() (status int, answer, body []byte, err error) {
+	for have, header, whole := 0, 0, 0; ; {
 		n, err := c.conn.Read(c.in[have:])
 		if err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
 		}
 		have += n
 		if whole == 0 {
-			header := bytes.Index(c.in[:have], endOfHeader)
-			if header < 0 {
+			end := bytes.Index(c.in[:have], endOfHeader)
+			if end < 0 {
 				continue
 			}
-			code, _ := number(bytes.TrimPrefix(c.in[:header], statusLine))
-			status, whole = int(code), header+len(endOfHeader)
-			if at := bytes.Index(c.in[:header], bodyLength); at >= 0 {
-				length, _ := number(c.in[at+len(bodyLength) : header])
+			code, _ := number(bytes.TrimPrefix(c.in[:end], statusLine))
+			status, header = int(code), end+len(endOfHeader)
+			whole = header
+			if at := bytes.Index(c.in[:end], bodyLength); at >= 0 {
+				length, _ := number(c.in[at+len(bodyLength) : end])
 				whole += int(length)
 			} else if status != 204 {
-				return 0, nil, fmt.Errorf("an answer without a length: %s", c.in[:have])
+				return 0, nil, nil, fmt.Errorf("an answer without a length: %s", c.in[:have])
 			}
 		}
 		if have >= whole {
-			return status, c.in[:whole], nil
+			return status, c.in[:whole], c.in[header:whole], nil
 		}
 	}
 }

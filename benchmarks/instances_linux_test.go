@@ -174,7 +174,7 @@ func (f *fleet) one(t *testing.T) (said string) {
 		if _, err := c.conn.Write(f.requests[0].send); err != nil {
 			t.Fatal(err)
 		}
-		_, answer, err := c.receive()
+		_, answer, _, err := c.receive()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -70,7 +70,7 @@ func (c *driverConn) pace(requests []asked, next int, due time.Time, every time.
 		if _, err := c.conn.Write(one.send); err != nil {
 			return err
 		}
-		status, answer, err := c.receive()
+		status, _, body, err := c.receive()
 		if err != nil {
 			return err
 		}
@@ -78,9 +78,9 @@ func (c *driverConn) pace(requests []asked, next int, due time.Time, every time.
 		if len(c.took) < cap(c.took) {
 			c.took = append(c.took, time.Since(since))
 		}
-		if !c.judge(one, status, answer) {
+		if !c.judge(one, status, body) {
 			c.wrong++
-			c.example = fmt.Errorf("wanted %d, %s: %s", one.status, one.good, answer)
+			c.example = fmt.Errorf("wanted %d, %s: %s", one.status, one.good, body)
 		}
 	}
 	return nil
