@@ -203,7 +203,8 @@ func (c *crowd) movedBefore() int64 {
 // followed waits until the service has its copy of all places, where it keeps one.
 func (c *crowd) followed(t testing.TB) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	// It is read at some 30,000 places a second.
+	for end := time.Now().Add(patience + time.Duration(c.length)*100*time.Microsecond); ; {
 		n, err := c.ask.ZCard(t.Context(), c.waiting).Result()
 		if err != nil {
 			t.Fatal(err)
