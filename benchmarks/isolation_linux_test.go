@@ -107,14 +107,17 @@ type beside struct {
 	// Of the processors, each 1 is one of them: the service, MariaDB, Redis, an order half of
 	// its own; what orders or burns; and what drives the queue, which is this process.
 	service, database, redis, orderHalf, other, driver float64
-	// got is how much of the time in which threads of the queue's process or of Redis were
-	// ready to run they had a processor.
-	got       float64
-	threads   int     // that burnt
-	perSecond float64 // orders
-	refused   int64
-	pool      float64 // share of the time of the workers
+	// Of the queue's process, and of Redis.
+	queueTurns, redisTurns turns
+	threads                int     // that burnt
+	perSecond              float64 // orders
+	refused                int64
+	pool                   float64 // share of the time of the workers
 }
+
+// got is how much of the time in which threads of the queue's process or of Redis were
+// ready to run they had a processor.
+func (b beside) got() float64 { return b.queueTurns.plus(b.redisTurns).share() }
 
 // taken is what orders take of the processors beyond what the queue takes by itself.
 func (b beside) taken(alone beside) float64 {
@@ -149,11 +152,12 @@ func (i *isolation) measure(t testing.TB, p *playing, lasts time.Duration) besid
 		}
 	}
 	add(-1)
-	own, busy, turns, began := processorTime(t), i.busySeconds(t), turnsOf(t, i.queue.pid, i.redis), time.Now()
+	queueTurns, redisTurns := turnsOf(t, i.queue.pid), turnsOf(t, i.redis)
+	own, busy, began := processorTime(t), i.busySeconds(t), time.Now()
 	var b beside
 	b.position, b.enter = i.drive(t, lasts)
 	lasted := time.Since(began)
-	b.got = shareGot(turns, turnsOf(t, i.queue.pid, i.redis))
+	b.queueTurns, b.redisTurns = between(queueTurns, turnsOf(t, i.queue.pid)), between(redisTurns, turnsOf(t, i.redis))
 	add(1)
 	share := func(d time.Duration) float64 { return d.Seconds() / lasted.Seconds() }
 	b.driver = share(processorTime(t) - own)
@@ -249,7 +253,7 @@ func (i *isolation) burners(t testing.TB, processors, got float64) (closest int)
 	settling := func(t testing.TB, p *playing) beside { t.Helper(); return i.measure(t, p, i.settles) }
 	least := 1.0
 	for n := 2; n <= i.mostBurners; n *= 2 {
-		left := i.burnt(t, processors, n, settling).got
+		left := i.burnt(t, processors, n, settling).got()
 		t.Logf("beside %d threads that burn: share got %.0f %%, of %.0f %% beside orders", n, 100*left, 100*got)
 		if off := math.Abs(left - got); off <= least {
 			closest, least = n, off
@@ -282,13 +286,13 @@ func TestIsolation(t *testing.T) {
 		ordered := i.ordered(t)
 		taken, threads := ordered.taken(alone), *isolationBurners
 		if threads == 0 {
-			threads = i.burners(t, taken, ordered.got)
+			threads = i.burners(t, taken, ordered.got())
 		}
 		burnt := i.burnt(t, taken, threads, i.settled)
 		for k, b := range []beside{alone, ordered, burnt} {
 			all[k] = append(all[k], b)
-			t.Logf("round %d, %s: position %s, enter %s ms; share got %.0f %%, %d threads burn; processors: service %.2f order half of its own %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
-				round+1, besideNames[k], three(b.position), three(b.enter), 100*b.got, b.threads, b.service, b.orderHalf, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
+			t.Logf("round %d, %s: position %s, enter %s ms; share got %.0f %% (the queue's process %.0f %%, Redis %.0f %%), %d threads burn; processors: service %.2f order half of its own %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
+				round+1, besideNames[k], three(b.position), three(b.enter), 100*b.got(), 100*b.queueTurns.share(), 100*b.redisTurns.share(), b.threads, b.service, b.orderHalf, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
 		}
 	}
 	table := isolationTable(all)
@@ -334,7 +338,7 @@ func isolationTable(all [][]beside) string {
 	for k, name := range besideNames {
 		fmt.Fprintf(&b, "| %s | %s | %s | %.0f %% | %.0f | %.0f | %.0f %% | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", name,
 			took(k, func(b beside) times { return b.position }), took(k, func(b beside) times { return b.enter }),
-			of(k, func(b beside) float64 { return 100 * b.got }), of(k, func(b beside) float64 { return float64(b.threads) }),
+			of(k, func(b beside) float64 { return 100 * b.got() }), of(k, func(b beside) float64 { return float64(b.threads) }),
 			of(k, func(b beside) float64 { return b.perSecond }), of(k, func(b beside) float64 { return 100 * b.pool }),
 			of(k, func(b beside) float64 { return b.service }), of(k, func(b beside) float64 { return b.orderHalf }),
 			of(k, func(b beside) float64 { return b.database }),
