@@ -75,7 +75,7 @@ ONLY  ?=
 SCALE ?= 1
 LOAD  ?= load
 
-load: build ## every load scenario, each on stores of its own; writes load/report.html and report.md; 20 minutes
+load: build ## every load scenario, each on stores of its own; writes load/report.html and report.md; a quarter of an hour
 	SLUICE_REQUIRE_SERVICES=1 $(GO) test -count=1 -timeout 0 -v -run '^TestLoad$$' ./benchmarks/load \
 		-report '$(abspath $(LOAD))' -bin '$(CURDIR)/bin' -k6 '$(K6)' -scale '$(SCALE)' -only '$(ONLY)'
 

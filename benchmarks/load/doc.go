@@ -1,7 +1,7 @@
 // Package load runs every load scenario, each against a service, a Redis and a schema
 // of its own, and writes one report that has published figures beside ours:
 //
-//	make load                    # all, at full size: about 20 minutes on an idle machine
+//	make load                    # all, at full size: a quarter of an hour on an idle machine
 //	make load SCALE=0.02         # to see that it works
 //	make load ONLY=spike,arrivals
 //
