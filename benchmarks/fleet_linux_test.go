@@ -46,13 +46,20 @@ func startInstance(t testing.TB, redisURL string, processors int) *process {
 // poll, and waits until it is ready.
 func startSluice(t testing.TB, environ ...string) *process {
 	t.Helper()
+	return startThrough(t, nil, environ...)
+}
+
+// startThrough starts one by a command that becomes it.
+func startThrough(t testing.TB, through []string, environ ...string) *process {
+	t.Helper()
 	dir, err := buildSluice()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{public: servicetest.Address(t), admin: servicetest.Address(t)}
 	var log bytes.Buffer // read once the process has ended
-	cmd := osexec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(dir, "sluice"), "serve")
+	command := append(through[:len(through):len(through)], filepath.Join(dir, "sluice"), "serve")
+	cmd := osexec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...)
 	cmd.Env = append(append(os.Environ(), "SLUICE_LISTEN="+p.public, "SLUICE_ADMIN_LISTEN="+p.admin, "SLUICE_DATA="+t.TempDir(),
 		"SLUICE_LIMITS_POLL_FACTOR=0"), environ...)
 	cmd.Stderr = &log

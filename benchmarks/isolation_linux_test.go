@@ -27,7 +27,6 @@ var (
 	isolationBuyers  = flag.Int("isolation.buyers", 200, "with -full, how many order in a closed loop")
 	// Orders for one product go one group after another, which keeps one worker busy.
 	isolationProducts = flag.Int("isolation.products", connections, "how many products they buy")
-	isolationSplit    = flag.Bool("isolation.split", false, "the order half as a process of its own")
 	isolationBurners  = flag.Int("isolation.burners", 0, "how many threads burn what the orders took; 0 is as many as leave the queue the share that orders left it")
 )
 
@@ -42,16 +41,22 @@ type whole struct {
 	requests        []asked
 }
 
-func openWhole(t testing.TB, waiting, polled int) *whole {
+// The ways in which the halves run, as docs/operations.md has them.
+const (
+	together = "One process"
+	apart    = "Two processes, the order half with `nice -n 10`"
+)
+
+func openWhole(t testing.TB, way string, waiting, polled int) *whole {
 	t.Helper()
 	db, server := servicetest.OwnMariaDB(t), servicetest.OwnRedis(t)
 	t.Log(durability(t, db.Connect()))
 	w := &whole{secret: "a secret for tests of 32 bytes or more", database: db.PID(), redis: int(figure(t, server.Client(), "server", "process_id"))}
-	serve := func(role string) *process {
-		return startSluice(t, "SLUICE_ROLE="+role, "SLUICE_REDIS="+server.URL, "SLUICE_DATABASE="+db.URL, "SLUICE_SECRET="+w.secret)
+	serve := func(role string, through ...string) *process {
+		return startThrough(t, through, "SLUICE_ROLE="+role, "SLUICE_REDIS="+server.URL, "SLUICE_DATABASE="+db.URL, "SLUICE_SECRET="+w.secret)
 	}
-	if *isolationSplit {
-		w.queue, w.shop = serve("queue"), serve("orders")
+	if way == apart {
+		w.queue, w.shop = serve("queue"), serve("orders", "nice", "-n", "10")
 	} else {
 		w.queue = serve("all")
 		w.shop = w.queue
@@ -271,37 +276,49 @@ func (i *isolation) burners(t testing.TB, processors, got float64) (closest int)
 // orders may take the machine's time, but must not stand in the way otherwise.
 func TestIsolation(t *testing.T) {
 	waiting, tickets, repeat := 1_000, 200, 1
-	i := &isolation{pollRate: 200, enterRate: 20, settles: 100 * time.Millisecond, lasts: 500 * time.Millisecond, buyerCount: 20, mostBurners: 4}
+	size := isolation{pollRate: 200, enterRate: 20, settles: 100 * time.Millisecond, lasts: 500 * time.Millisecond, buyerCount: 20, mostBurners: 4}
 	if *full {
 		waiting, tickets, repeat = *isolationWaiting, 20_000, *rounds
-		i.pollRate, i.enterRate, i.buyerCount = *isolationPolls, *isolationEnters, *isolationBuyers
-		i.settles, i.lasts, i.mostBurners = 2*time.Second, 8*time.Second, 128
+		size.pollRate, size.enterRate, size.buyerCount = *isolationPolls, *isolationEnters, *isolationBuyers
+		size.settles, size.lasts, size.mostBurners = 2*time.Second, 8*time.Second, 128
 	}
-	i.whole = openWhole(t, waiting, tickets)
-	// Over many more connections than are needed at once while all is well.
-	i.polls, i.enters = openDriver(t, i.queue.public, 200), openDriver(t, i.queue.public, 50)
-	all := make([][]beside, 3)
-	for round := range repeat {
-		alone := i.settled(t, nil)
-		ordered := i.ordered(t)
-		taken, threads := ordered.taken(alone), *isolationBurners
-		if threads == 0 {
-			threads = i.burners(t, taken, ordered.got())
-		}
-		burnt := i.burnt(t, taken, threads, i.settled)
-		for k, b := range []beside{alone, ordered, burnt} {
-			all[k] = append(all[k], b)
-			t.Logf("round %d, %s: position %s, enter %s ms; share got %.0f %% (the queue's process %.0f %%, Redis %.0f %%), %d threads burn; processors: service %.2f order half of its own %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
-				round+1, besideNames[k], three(b.position), three(b.enter), 100*b.got(), 100*b.queueTurns.share(), 100*b.redisTurns.share(), b.threads, b.service, b.orderHalf, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
-		}
+	tables := fmt.Sprintf("%d processors, %s, %d waiting, %d polls/s and %d enters/s, %d buyers of %d products, %d rounds.",
+		runtime.NumCPU(), runtime.Version(), waiting, size.pollRate, size.enterRate, size.buyerCount, *isolationProducts, repeat)
+	for _, way := range []string{together, apart} {
+		t.Run(way, func(t *testing.T) {
+			i := size
+			i.whole = openWhole(t, way, waiting, tickets)
+			// Over many more connections than are needed at once while all is well.
+			i.polls, i.enters = openDriver(t, i.queue.public, 200), openDriver(t, i.queue.public, 50)
+			all := make([][]beside, 3)
+			for round := range repeat {
+				i.round(t, round+1, all)
+			}
+			table := isolationTable(all)
+			t.Log("\n" + table)
+			tables += "\n\n" + way + ":\n\n" + table
+		})
 	}
-	table := isolationTable(all)
-	t.Log("\n" + table)
-	if *isolationSplit {
-		return // the table of the document is of one process
+	if !t.Failed() {
+		intoDocument(t, "bench-isolation", tables)
 	}
-	intoDocument(t, "bench-isolation", fmt.Sprintf("%d processors, %s, %d waiting, %d polls/s and %d enters/s, %d buyers of %d products, %d rounds.\n\n%s",
-		runtime.NumCPU(), runtime.Version(), waiting, i.pollRate, i.enterRate, i.buyerCount, len(i.products), repeat, table))
+}
+
+// round measures all three.
+func (i *isolation) round(t *testing.T, number int, all [][]beside) {
+	t.Helper()
+	alone := i.settled(t, nil)
+	ordered := i.ordered(t)
+	taken, threads := ordered.taken(alone), *isolationBurners
+	if threads == 0 {
+		threads = i.burners(t, taken, ordered.got())
+	}
+	burnt := i.burnt(t, taken, threads, i.settled)
+	for k, b := range []beside{alone, ordered, burnt} {
+		all[k] = append(all[k], b)
+		t.Logf("round %d, %s: position %s, enter %s ms; share got %.0f %% (the queue's process %.0f %%, Redis %.0f %%), %d threads burn; processors: service %.2f order half of its own %.2f MariaDB %.2f Redis %.2f other %.2f driver %.2f; %.0f orders/s, %d refused, pool %.0f %%",
+			number, besideNames[k], three(b.position), three(b.enter), 100*b.got(), 100*b.queueTurns.share(), 100*b.redisTurns.share(), b.threads, b.service, b.orderHalf, b.database, b.redis, b.other, b.driver, b.perSecond, b.refused, 100*b.pool)
+	}
 }
 
 var besideNames = []string{"no orders", "**orders at their maximum**", "no orders, as much of the processors taken"}

@@ -298,10 +298,11 @@ func (l *Line) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, err
 	}
 }
 
-// perScript bounds how many completions or records one script takes in. With 500 it kept
-// Redis busy for some 5 ms, and everybody who entered meanwhile waited: beside 6,000
-// orders a second the p95 of an enter was 24 ms, and is 14 with 50 (make bench-isolation).
-const perScript = 50
+// perScript bounds how many completions or records one script takes in, some 0.2 ms of
+// Redis's time: whoever enters meanwhile waits for it. With 50, beside 7,500 orders a
+// second, the p95 of an enter was 3.5 ms, and is 2.5 with 10 (make bench-isolation, the
+// halves apart); with 500 a script took some 5 ms.
+const perScript = 10
 
 // Arrive implements [queue.Line].
 func (l *Line) Arrive(ctx context.Context, came []queue.Completion) error {
