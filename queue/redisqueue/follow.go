@@ -32,9 +32,10 @@ type copied struct {
 	*places
 	asked          time.Duration // when, by the follower's clock; it may be of later
 	created, epoch int64
-	moves          int64 // how many of the line's are in it
-	upTo           int64 // the last place that it was read to
-	whole          bool  // nobody stood behind that
+	moves          int64  // how many of the line's are in it
+	last           string // the last of them
+	upTo           int64  // the last place that it was read to
+	whole          bool   // nobody stood behind that
 	length         int64
 	draw           draw
 }
@@ -42,8 +43,8 @@ type copied struct {
 // follower keeps a copy of a long line's places, from which polls far from the head are
 // answered without asking Redis. A reading asks for the moves since the last one, which
 // the scripts noted, and for the places behind the last one it knows, which nobody needs
-// to note. The length and the first place tell whether anything was missed; then the copy
-// is begun anew.
+// to note. The last move that it has, the length and the first place tell whether anything
+// was missed, or undone by a fail-over; then the copy is begun anew.
 type follower struct {
 	began   time.Time // of its clock
 	seed    maphash.Seed
@@ -112,12 +113,13 @@ func (l *Line) followOnce(ctx context.Context) (more bool) {
 	before := f.now.Load()
 	since := cmp.Or(before, &copied{moves: -1, places: index(nil)})
 	c := &copied{asked: time.Since(f.began)}
-	reply, err := followScript.Run(ctx, l.client, l.keys.all, since.created, since.epoch, since.moves, since.upTo, chunk).Slice()
+	reply, err := followScript.Run(ctx, l.client, l.keys.all, since.created, since.epoch, since.moves, since.upTo, chunk, since.last).Slice()
 	if err != nil {
 		return false
 	}
 	r := values(reply)
 	c.created, c.epoch, c.moves, c.length = r.int(1), r.int(2), r.int(3), r.int(4)
+	c.last = r.text(9)
 	d := r.list(6)
 	c.draw = draw{seed: d.text(0), opensAt: d.text(1), closesAt: d.text(2)}
 	continued := r.int(0) == 1

@@ -212,6 +212,50 @@ func TestCopyFollows(t *testing.T) {
 	}
 }
 
+// TestCopyNoticesAnotherHistory has Redis fail over to a replica that lacks the last move,
+// and makes as many others before the copy is brought up to date: the count of moves, the
+// length and the first place are all what they were.
+func TestCopyNoticesAnotherHistory(t *testing.T) {
+	t.Parallel()
+	for more := range 3 {
+		p := newPlayer(t, uint64(6+more))
+		p.enter(20)
+		p.inOrder()
+		leave := func(i int) {
+			t.Helper()
+			if err := p.lines[1].Leave(t.Context(), p.held[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave(3)
+		replica := map[string]string{}
+		for _, key := range redisqueue.Keys(p.id) {
+			if dump, err := p.client.Dump(t.Context(), key).Result(); err == nil {
+				replica[key] = dump
+			} else if !errors.Is(err, redis.Nil) {
+				t.Fatal(err)
+			}
+		}
+		leave(7)
+		line := p.lines[0]
+		line.Catch(t.Context())
+		for _, key := range redisqueue.Keys(p.id) {
+			p.must(p.client.Del(t.Context(), key).Err())
+			if dump, ok := replica[key]; ok {
+				p.must(p.client.Restore(t.Context(), key, 0, dump).Err())
+			}
+		}
+		leave(11)
+		for i := range more {
+			leave(14 + i)
+		}
+		line.Catch(t.Context())
+		if err := p.same(line); err != nil {
+			t.Errorf("%d moves more: %v", more, err)
+		}
+	}
+}
+
 // TestCopyInADraw follows a line whose places are drawn, all equal in the order of
 // arrival and some in place.
 func TestCopyInADraw(t *testing.T) {
