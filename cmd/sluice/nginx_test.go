@@ -96,7 +96,11 @@ func behindNginx(t *testing.T, file string, environ ...string) (front *servicete
 	first, process := startProcess(t, environ...)
 	second, _ = startProcess(t, environ...)
 	front = servicetest.Nginx(t, file, strings.TrimPrefix(first.public, "http://"), strings.TrimPrefix(second.public, "http://"))
-	return front, first, second, func() { _ = process.Process.Kill() }
+	return front, first, second, func() {
+		_ = process.Process.Kill()
+		// Until it has ended its listener may still take connections, and reset them.
+		_ = process.Wait()
+	}
 }
 
 // A crowd behind nginx, each visitor on a connection that is kept, more of them than
