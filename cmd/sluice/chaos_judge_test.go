@@ -99,6 +99,7 @@ func (c *chaos) judge(crowdEnded error) judged {
 		c.judgeAcknowledged(j.receipts),
 		c.judgeLosses(j.saw),
 		byCrowd("   nobody lost", "nobody lost"),
+		c.judgeCopies(j.saw),
 		c.judgeIsolation(j.saw),
 		c.judgeAnswers(j.saw),
 		c.judgeLogs(), c.judgeExits(),
@@ -231,6 +232,20 @@ func (c *chaos) judgeLosses(saw crowdSaw) finding {
 	f.wrongIf(saw.Crowd.Losses < min(1, emptied), "%s", f.seen)
 	f.untried = emptied == 0
 	return f
+}
+
+// judgeCopies tells whether the rules above were tried on polls that instances answered
+// from their copies of the places, which they keep of a line of more than 1,000.
+func (c *chaos) judgeCopies(saw crowdSaw) finding {
+	var longest int64
+	for _, then := range saw.Timeline {
+		longest = max(longest, then.Waiting)
+	}
+	return finding{
+		rule:    "   all this while polls were answered from copies of the places",
+		seen:    fmt.Sprintf("at most %d waited at once, and at least %d polls were answered so", longest, c.copied),
+		untried: c.copied == 0,
+	}
 }
 
 // judgeIsolation: while nothing but the database was away, no poll was refused.

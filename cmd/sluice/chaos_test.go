@@ -7,10 +7,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +47,7 @@ type chaos struct {
 	crowd    *exec.Cmd
 	said     bytes.Buffer // by the crowd
 	happened []happening
+	copied   int // polls answered from a copy of the places, as far as instances told before they were killed
 }
 
 // happening is a fault as it came about.
@@ -164,6 +167,7 @@ func (c *chaos) play(plan []fault) {
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
 	for _, s := range steps {
 		time.Sleep(time.Until(c.begun.Add(s.at)))
+		c.countCopied()
 		h := &c.happened[s.of]
 		if s.undo {
 			c.undo(h)
@@ -175,6 +179,27 @@ func (c *chaos) play(plan []fault) {
 		c.Logf("%6.1f s  %s", time.Since(c.begun).Seconds(), h.fault)
 	}
 }
+
+// countCopied takes the most that the instances have told at once: one that is killed
+// counts from 0 again, and one that is frozen says nothing.
+func (c *chaos) countCopied() {
+	client, sum := http.Client{Timeout: 300 * time.Millisecond}, 0
+	for _, s := range c.instances {
+		answer, err := client.Get(s.adminURL() + "/metrics")
+		if err != nil {
+			continue
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if m := pollsCopied.FindSubmatch(text); m != nil {
+			n, _ := strconv.ParseFloat(string(m[1]), 64)
+			sum += int(n)
+		}
+	}
+	c.copied = max(c.copied, sum)
+}
+
+var pollsCopied = regexp.MustCompile(`(?m)^sluice_line_polls_copied_total\{[^}]*\} (\S+)$`)
 
 func (c *chaos) do(f fault) {
 	c.Helper()

@@ -70,7 +70,7 @@ func (p *player) enter(n int) {
 	var wg sync.WaitGroup
 	subjects := make([]string, n)
 	for i := range subjects {
-		subjects[i] = fmt.Sprintf("s%d", p.r.IntN(20_000))
+		subjects[i] = fmt.Sprintf("s:-<\xff\n%d", p.r.IntN(20_000)) // moves are noted as text
 	}
 	line := p.line()
 	for _, subject := range subjects {
@@ -209,6 +209,57 @@ func TestCopyFollows(t *testing.T) {
 				t.Errorf("seed %d: the copy of process %d was begun anew %d times, with %d reasons", seed, i, renewed, excused)
 			}
 		}
+	}
+}
+
+// twice runs every command twice, as a client does that lost the first answer.
+type twice struct{}
+
+func (twice) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (twice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		_ = next(ctx, cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (twice) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		_ = next(ctx, cmds)
+		for _, cmd := range cmds {
+			cmd.SetErr(nil)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestCopyFollowsWhatIsRepeated plays with a line on which every script runs twice: no move
+// is noted that was not made, nobody has two places.
+func TestCopyFollowsWhatIsRepeated(t *testing.T) {
+	t.Parallel()
+	p := newPlayer(t, 9)
+	p.client.AddHook(twice{})
+	p.enter(redisqueue.Chunk + 200)
+	p.inOrder()
+	if n := p.client.ZCard(t.Context(), redisqueue.Key(p.id, "waiting")).Val(); n != int64(len(p.held)) {
+		t.Fatalf("%d places of %d who entered", n, len(p.held))
+	}
+	var steps []string
+	excused := int64(0)
+	for range 60 {
+		did := p.step()
+		steps = append(steps, did)
+		if did == "restart" || did == "loss" {
+			excused++
+		}
+		p.lines[0].Catch(t.Context())
+		if err := p.same(p.lines[0]); err != nil {
+			t.Fatalf("after %q: %v", steps, err)
+		}
+	}
+	if renewed := p.lines[0].Reads().Renewed; renewed > excused {
+		t.Errorf("the copy was begun anew %d times, with %d reasons: %q", renewed, excused, steps)
 	}
 }
 
