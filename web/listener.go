@@ -24,7 +24,8 @@ const (
 // closed twice, and outlives a want of file descriptors.
 type listener struct {
 	net.Listener
-	name   string // for the log
+	name   string        // for the log
+	slack  time.Duration // by which a wait may end too early
 	log    *slog.Logger
 	once   sync.Once
 	err    error
@@ -37,8 +38,8 @@ type listener struct {
 	conns map[*conn]struct{} // guarded by mu
 }
 
-func newListener(ln net.Listener, name string, log *slog.Logger) *listener {
-	return &listener{Listener: ln, name: name, log: log, closed: make(chan struct{}), conns: make(map[*conn]struct{})}
+func newListener(ln net.Listener, name string, slack time.Duration, log *slog.Logger) *listener {
+	return &listener{Listener: ln, name: name, slack: slack, log: log, closed: make(chan struct{}), conns: make(map[*conn]struct{})}
 }
 
 // Accept takes the next connection. Where there is no descriptor or memory for one
@@ -119,9 +120,7 @@ type conn struct {
 // limit is a deadline of one direction.
 type limit struct {
 	wanted time.Time
-	// set is the one in force, and stays so for whatever is wanted from then to until: it
-	// ends the wait a sixteenth too early at most.
-	set, until time.Time
+	set    time.Time // the one in force
 }
 
 const (
@@ -167,16 +166,13 @@ func (c *conn) Write(b []byte) (int, error) {
 // keep has the wanted deadline in force, or one shortly before it. In a drain each is set
 // anew, since what is left of it is less each time.
 func (d *limit) keep(from *listener, set func(time.Time) error) error {
-	if from.hurried.Load() == nil && !d.wanted.Before(d.set) && !d.wanted.After(d.until) {
+	if from.hurried.Load() == nil && !d.wanted.Before(d.set) && d.wanted.Sub(d.set) <= from.slack {
 		return nil
 	}
 	if err := from.cutShort(d.wanted, set); err != nil {
 		return err
 	}
-	d.set, d.until = d.wanted, d.wanted
-	if !d.wanted.IsZero() {
-		d.until = d.wanted.Add(time.Until(d.wanted) / 16)
-	}
+	d.set = d.wanted
 	return nil
 }
 

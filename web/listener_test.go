@@ -39,7 +39,7 @@ func TestAcceptOutlivesScarcity(t *testing.T) {
 		defer func() { _, _ = end.Close(), other.Close() }()
 		ln := &scarce{refusals: 100, end: end}
 		began := time.Now()
-		c, err := newListener(ln, "public", slog.New(slog.NewTextHandler(&text, nil))).Accept()
+		c, err := newListener(ln, "public", 0, slog.New(slog.NewTextHandler(&text, nil))).Accept()
 		if err != nil || c != end {
 			t.Fatalf("%v, %v", c, err)
 		}
@@ -55,7 +55,7 @@ func TestAcceptOutlivesScarcity(t *testing.T) {
 // A drain does not wait for descriptors.
 func TestAcceptEndsWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ln := newListener(&scarce{refusals: 1 << 30}, "public", slog.New(slog.DiscardHandler))
+		ln := newListener(&scarce{refusals: 1 << 30}, "public", 0, slog.New(slog.DiscardHandler))
 		ended := make(chan error)
 		go func() {
 			_, err := ln.Accept()
@@ -70,54 +70,56 @@ func TestAcceptEndsWhileItWaits(t *testing.T) {
 	})
 }
 
-// A deadline is set again only when the one in force would end a wait a sixteenth too
-// early, or too late; in a drain always, and never beyond its end.
+// A deadline is set again only when the one in force would end a wait too late, or too
+// early by more than the slack; in a drain always, and never beyond its end.
 func TestDeadlinesAreSetSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ln := newListener(&scarce{}, "public", slog.New(slog.DiscardHandler))
+		const slack = 500 * time.Millisecond
+		ln := newListener(&scarce{}, "public", slack, slog.New(slog.DiscardHandler))
 		var d limit
 		set := 0
 		var last time.Time
-		keep := func(wait time.Duration) {
+		want := func(at time.Time) {
 			t.Helper()
-			d.wanted = time.Time{}
-			if wait > 0 {
-				d.wanted = time.Now().Add(wait)
-			}
+			d.wanted = at
 			if err := d.keep(ln, func(at time.Time) error { set++; last = at; return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if late := last.Sub(d.wanted); late > 0 || -late > wait/16 {
-				t.Errorf("%s wanted, and set %s later", wait, late)
+			if early := d.wanted.Sub(last); early < 0 || early > slack {
+				t.Errorf("in force %s before what is wanted", early)
 			}
 		}
-		keep(0)
-		if set != 0 {
-			t.Error("set where there is none")
+		times := func(n int) {
+			t.Helper()
+			if set != n {
+				t.Errorf("set %d times, want %d", set, n)
+			}
+			set = 0
 		}
-		const minute = time.Minute
-		for range 160 { // two minutes
-			keep(minute)
-			time.Sleep(750 * time.Millisecond)
+		want(time.Time{})
+		times(0)
+		for range 20 {
+			want(time.Now().Add(10 * time.Second))
+			time.Sleep(100 * time.Millisecond)
 		}
-		if set < 20 || set > 32 { // each sixteenth of a minute, and the next request after it
-			t.Errorf("set %d times in two minutes, with 160 requests", set)
-		}
-		set = 0
-		keep(10 * time.Second) // for what is left of a request
-		keep(minute)
-		keep(0)
-		if set != 3 || !last.IsZero() {
-			t.Errorf("set %d times for a shorter wait, a longer one and none; at last %s", set, last)
-		}
-		set = 0
+		times(4)
+		want(time.Now().Add(time.Second)) // for what is left of a request
+		want(time.Now().Add(time.Hour))
+		want(time.Time{})
+		times(3)
+		want(time.Now().Add(time.Hour))
+		time.Sleep(time.Hour) // that one is over, and what is wanted now is little later
+		want(time.Now().Add(time.Second))
+		times(2)
 		ln.hurry(5 * time.Second)
 		for range 3 {
-			keep(3 * time.Second)
+			want(time.Now().Add(3 * time.Second))
 		}
+		times(3)
 		end := time.Now().Add(5 * time.Second)
-		if d.wanted = end.Add(minute); d.keep(ln, func(at time.Time) error { set++; last = at; return nil }) != nil || set != 4 || !last.Equal(end) {
-			t.Errorf("set %d times in a drain, at last to %s", set, last.Sub(end))
+		d.wanted = end.Add(time.Minute)
+		if err := d.keep(ln, func(at time.Time) error { last = at; return nil }); err != nil || !last.Equal(end) {
+			t.Errorf("in force %s after the end of the drain, %v", last.Sub(end), err)
 		}
 	})
 }

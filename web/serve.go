@@ -30,8 +30,8 @@ type Drain struct {
 func (s *Server) Serve(ctx context.Context, public, admin net.Listener, d Drain) error {
 	s.hosts.add(admin.Addr().String())
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
-	open := newListener(public, "public", s.log)
-	operator := newListener(admin, "operator", s.log)
+	open := newListener(public, "public", s.timeouts.slack(), s.log)
+	operator := newListener(admin, "operator", s.timeouts.slack(), s.log)
 	group.Go(func() error { return s.serveOn(s.public, "public", open) })
 	group.Go(func() error { return s.serveOn(s.admin, "operator", operator) })
 

@@ -65,6 +65,10 @@ type timeouts struct {
 	last time.Duration
 }
 
+// slack is by how much a wait may end too early, so that not each request sets deadlines
+// anew: a sixteenth of the shortest.
+func (t timeouts) slack() time.Duration { return min(t.read, t.idle, t.write) / 16 }
+
 func defaultTimeouts() timeouts {
 	return timeouts{read: 15 * time.Second, idle: 75 * time.Second, write: 15 * time.Second, last: 2 * time.Second}
 }
