@@ -3,9 +3,11 @@ package tracing
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -39,6 +41,10 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	request.Header.Set("Content-Type", "application/x-protobuf")
 	answer, err := c.http.Do(request)
 	if err != nil {
+		// The library's error quotes the address, and a key may be part of its query.
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
 		return fmt.Errorf("tracing: sending spans: %w", err)
 	}
 	defer func() { _ = answer.Body.Close() }()

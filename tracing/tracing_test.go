@@ -169,22 +169,35 @@ func TestACollectorIsWaitedForOnlySoLong(t *testing.T) {
 	})
 }
 
+// No secret of the endpoint may reach the log, wherever in the URL it is and whatever
+// goes wrong.
 func TestACollectorThatRefuses(t *testing.T) {
-	collector := httptest.NewServer(http.NotFoundHandler())
-	defer collector.Close()
-	var log bytes.Buffer
-	tracer, err := New(Options{Endpoint: strings.Replace(collector.URL, "//", "//user:hunter2@", 1) + "/other", Sample: 1, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tracer.Request("").End()
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if err := tracer.Run(ended); err != nil {
-		t.Fatal(err)
-	}
-	if got := tracer.Counts(); got != (Counts{Dropped: 1}) || !strings.Contains(log.String(), "404") || strings.Contains(log.String(), "hunter2") {
-		t.Errorf("%+v, %s", got, log.String())
+	refusing := httptest.NewServer(http.NotFoundHandler())
+	defer refusing.Close()
+	hangingUp := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer hangingUp.Close()
+	for _, c := range []struct{ name, collector, says string }{
+		{"not found", refusing.URL, "404"},
+		{"away", "http://127.0.0.1:1", "refused"},
+		{"hangs up", hangingUp.URL, "EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			endpoint := strings.Replace(c.collector, "//", "//user:hunter2@", 1) + "/hunter2/traces?api-key=hunter2"
+			tracer, err := New(Options{Endpoint: endpoint, Sample: 1, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tracer.Request("").End()
+			ended, end := context.WithCancel(t.Context())
+			end()
+			if err := tracer.Run(ended); err != nil {
+				t.Fatal(err)
+			}
+			if got := tracer.Counts(); got != (Counts{Dropped: 1}) || !strings.Contains(log.String(), c.says) || strings.Contains(log.String(), "hunter2") {
+				t.Errorf("%+v, %s", got, log.String())
+			}
+		})
 	}
 }
 
