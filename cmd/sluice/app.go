@@ -30,6 +30,7 @@ type app struct {
 
 	public, admin net.Listener
 	server        *web.Server
+	observers     []loop // what is told of requests; from the first answer to the last
 	lineLoops     []loop
 	orderLoops    []loop
 	lineStore     string // for the banner

@@ -15,7 +15,7 @@ func (a *app) accessLog() *web.AccessLog {
 		return nil
 	}
 	access := web.NewAccessLog(a.stderr, func(w io.Writer) *slog.Logger { return newLog(a.cfg.Log, w) })
-	a.lineLoops = append(a.lineLoops, access.Run)
+	a.observers = append(a.observers, access.Run)
 	return access
 }
 
@@ -31,6 +31,6 @@ func (a *app) newTracer() (*tracing.Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.lineLoops = append(a.lineLoops, t.Run)
+	a.observers = append(a.observers, t.Run)
 	return t, nil
 }

@@ -52,3 +52,31 @@ func TestServeBesideASilentCollector(t *testing.T) {
 		t.Errorf("nothing is said of it: %s", i.log)
 	}
 }
+
+// What is asked of a process that still waits for its stores is told of at once, and
+// nothing of it is lost when it is stopped while it waits.
+func TestRequestsBeforeTheStoresAreTold(t *testing.T) {
+	t.Parallel()
+	var told atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var data tracepb.TracesData
+		if err := proto.Unmarshal(body, &data); err != nil {
+			t.Error(err)
+		}
+		told.Add(int64(strings.Count(data.String(), "POST /queue/enter")))
+	}))
+	defer collector.Close()
+	at := beginEarly(t, "SLUICE_REDIS=redis://127.0.0.1:1", "SLUICE_SECRET="+strings.Repeat("shared-secret-", 3),
+		"SLUICE_LOG_ACCESS_EVERY=1", "SLUICE_TRACING_ENDPOINT="+collector.URL, "SLUICE_TRACING_SAMPLE=1")
+	at.misses(t, "redis", "coupons.mode")
+	at.answers(t, http.MethodPost, at.public+"/queue/enter", http.StatusServiceUnavailable, "queue_unavailable")
+	at.log.await(t, "path=/queue/enter")
+	at.answers(t, http.MethodPost, at.public+"/queue/enter", http.StatusServiceUnavailable, "queue_unavailable")
+	if code := at.end(); code != exitOK || told.Load() != 2 {
+		t.Errorf("exit %d, %d of 2 enters were told", code, told.Load())
+	}
+	if logged := strings.Count(at.log.String(), "path=/queue/enter"); logged != 2 {
+		t.Errorf("%d of 2 enters are in the log:\n%s", logged, at.log)
+	}
+}

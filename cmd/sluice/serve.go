@@ -27,11 +27,13 @@ func serve(ctx context.Context, cfg configs.Config, stdout, stderr io.Writer, lo
 // run answers at once, serves as soon as the needs are met, until ctx ends or a part
 // fails, and then stops in this order: readiness off, HTTP drained, the order side
 // with what it still has in hand, the line's loops (the last completions come from
-// the orders), the stores. A stop that is asked for while it starts is as clean as a
+// the orders), what is told of requests, the stores. A stop that is asked for while it starts is as clean as a
 // later one. It closes the app.
 func (a *app) run(ctx context.Context, stdout io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	// Requests are answered before the needs are met, and those are told of too.
+	stopObservers := start(ctx, stop, a.observers)
 	served := make(chan error, 1)
 	go func() {
 		defer stop()
@@ -47,7 +49,7 @@ func (a *app) run(ctx context.Context, stdout io.Writer) error {
 			err = nil
 		}
 		stop()
-		return errors.Join(err, <-served, a.close())
+		return errors.Join(err, <-served, stopObservers(), a.close())
 	}
 	stopLineLoops := start(ctx, stop, a.lineLoops)
 	stopOrderLoops := start(ctx, stop, a.orderLoops)
@@ -58,7 +60,7 @@ func (a *app) run(ctx context.Context, stdout io.Writer) error {
 	err = <-served
 	retired() // before the report is withdrawn, or it would put in another
 	a.log.Info("no more requests")
-	err = errors.Join(err, stopOrderLoops(), stopLineLoops(), a.close())
+	err = errors.Join(err, stopOrderLoops(), stopLineLoops(), stopObservers(), a.close())
 	if err != nil {
 		return fmt.Errorf("stopped: %w", err)
 	}
