@@ -55,7 +55,8 @@ func newRemote(address string, log *slog.Logger) *remote {
 	}
 	name := "the address"
 	if u, err := url.Parse(address); err == nil {
-		name = u.Redacted()
+		// Without what may be secret in it: the user, the query.
+		name = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	}
 	// The first fetch is asked for: who comes before it waits for it.
 	return &remote{

@@ -74,7 +74,7 @@ func withSite(t *testing.T, test func(t *testing.T, s *site, l *Logins, log *jou
 	synctest.Test(t, func(t *testing.T) {
 		s, log := &site{}, &journal{}
 		s.has(200, jwks(t, jwk(t, "a", "ed25519")), 10*time.Millisecond)
-		l := newLogins(t, Options{JWKS: "https://keys:hunter2@shop.test/jwks", Log: slog.New(slog.NewTextHandler(log, nil))})
+		l := newLogins(t, Options{JWKS: "https://keys:hunter2@shop.test/jwks?api-key=hunter2", Log: slog.New(slog.NewTextHandler(log, nil))})
 		l.remote.client.Transport = s
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
