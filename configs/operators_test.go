@@ -22,22 +22,24 @@ func TestParseOperators(t *testing.T) {
 		"c2VjcmV0IGFzIGJhc2U2NA=":      {{"operator", "c2VjcmV0IGFzIGJhc2U2NA="}},
 		"alice=c2VjcmV0IGFzIGJhc2U2==": {{"alice", "c2VjcmV0IGFzIGJhc2U2=="}},
 		"no/name=" + a:                 {{"operator", "no/name=" + a}},
-		Secret(strings.Repeat("n", 33) + "=" + a): {{"operator", Secret(strings.Repeat("n", 33) + "=" + a)}},
+		Secret(strings.Repeat("n", 32) + "=" + a): {{strings.Repeat("n", 32), a}},
 	} {
 		if got, err := ParseOperators(in); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %q, %v", string(in), got, err)
 		}
 	}
 	for in, want := range map[Secret]string{
-		"short":                      "has 5 bytes, and must have at least 16",
-		"alice=short":                "has 5 bytes, and must have at least 16",
-		"alice=" + a + ",bob=":       "in part 2: has 4 bytes",
-		"alice=" + a + ",":           "in part 2: has 0 bytes",
-		"alice=" + a + ",alice=" + b: "in part 2: the name alice is that of part 1",
-		a + "," + b:                  "in part 2: the name operator is that of part 1",
-		"alice=" + a + ",bob=" + a:   "in part 2: the token is that of part 1",
-		"alice=" + a + " x,bob=" + b: "in part 1: must be printable ASCII without spaces",
-		"alice=" + a + ",alice=" + a: "the name alice is that of part 1",
+		"short":                                   "has 5 bytes, and must have at least 16",
+		"alice=short":                             "has 5 bytes, and must have at least 16",
+		"alice=" + a + ",bob=":                    "in part 2: has 4 bytes",
+		"alice=" + a + ",":                        "in part 2: has 0 bytes",
+		"alice=" + a + ",alice=" + b:              "in part 2: the name alice is that of part 1",
+		a + "," + b:                               "in part 2: the name operator is that of part 1",
+		"alice=" + a + ",bob=" + a:                "in part 2: the token is that of part 1",
+		"alice=" + a + " x,bob=" + b:              "in part 1: must be printable ASCII without spaces",
+		"local=" + a:                              "the name local is that of changes",
+		Secret(strings.Repeat("n", 33) + "=" + a): "a name has at most 32 characters, and this one has 33",
+		"alice=" + a + ",alice=" + a:              "the name alice is that of part 1",
 	} {
 		_, err := ParseOperators(in)
 		if err == nil || !strings.Contains(err.Error(), want) {
