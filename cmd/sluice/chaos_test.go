@@ -251,12 +251,17 @@ func (c *chaos) awaitCrowd() error {
 	c.Helper()
 	done := make(chan error, 1)
 	go func() { done <- c.crowd.Wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(time.Until(c.begun.Add(2*c.over + 4*time.Minute))):
-		_ = c.crowd.Process.Signal(syscall.SIGTERM)
-		return fmt.Errorf("the crowd was not done in time: %w", <-done)
+	late := time.After(time.Until(c.begun.Add(2*c.over + 4*time.Minute)))
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-late:
+			_ = c.crowd.Process.Signal(syscall.SIGTERM)
+			return fmt.Errorf("the crowd was not done in time: %w", <-done)
+		case <-time.After(time.Second):
+			c.countCopied()
+		}
 	}
 }
 
