@@ -6,7 +6,8 @@ import (
 )
 
 // Times are where the time of an order went: it came to the pool, a worker took it, the
-// worker was done with all of its group. What did not happen to it is zero.
+// worker was done with all of its group. What did not happen to it is zero:
+// an order that was refused while it waited has only arrived.
 type Times struct{ Arrived, Begun, Done time.Time }
 
 // Timed returns a context with which [Service.Place] notes the times of the order in t

@@ -121,7 +121,11 @@ func (s *Server) placeOrder(c *fiber.Ctx) error {
 		ctx = orders.Timed(ctx, &times)
 	}
 	order, created, err := s.cfg.Orders.Place(ctx, request)
-	span.Past("orders.wait", times.Arrived, times.Begun)
+	waited := times.Begun
+	if waited.IsZero() { // refused while it waited
+		waited = time.Now()
+	}
+	span.Past("orders.wait", times.Arrived, waited)
 	span.Past("orders.write", times.Begun, times.Done)
 	if err != nil {
 		return fmt.Errorf("web: placing an order: %w", err)

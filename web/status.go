@@ -18,6 +18,7 @@ func (s *Server) status(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	s.span(c).Text("sluice.line", l.id)
 	view, err := l.view()
 	if err != nil {
 		return err

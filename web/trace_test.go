@@ -3,12 +3,15 @@ package web
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -74,6 +77,7 @@ func TestWhatIsInASpan(t *testing.T) {
 		id := f.product(10, "")
 		f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).want(201)
 		f.public("POST", "/orders", "{}", jsonType, bearerToken(token)).problem(400, "invalid_request")
+		f.public("GET", "/queue/status", "").want(200)
 		f.public("GET", "/nothing/here", "").problem(404, "not_found")
 		log = f.log.String()
 	})
@@ -104,11 +108,56 @@ func TestWhatIsInASpan(t *testing.T) {
 		}
 		refused = refused || s.GetName() == "POST /orders" && strings.Contains(has["sluice.problem"], "invalid_request")
 	}
-	if !refused || !strings.Contains(attributes(spanOf(spans, "GET /queue/position"))["sluice.line"], "default") {
-		t.Error("the problem or the line is missing")
+	if !refused {
+		t.Error("the problem is missing")
+	}
+	for _, name := range []string{"POST /queue/enter", "GET /queue/position", "GET /queue/status", "POST /orders"} {
+		if !strings.Contains(attributes(spanOf(spans, name))["sluice.line"], "default") {
+			t.Errorf("%s does not name the line", name)
+		}
 	}
 	if !strings.Contains(log, `"trace_id":"`) {
 		t.Error("the log does not name the traces")
+	}
+}
+
+// An order that is refused while it waits for a worker has waited, and nothing was written
+// for it.
+func TestTheWaitOfARefusedOrderIsTraced(t *testing.T) {
+	store, with := stubborn()
+	with.orders.Workers, with.orders.Deadline = 1, 20*time.Millisecond
+	spans := traced(t, 1, with, func(f *fixture) {
+		id := f.product(10, "")
+		_, first := f.admitted()
+		_, second := f.admitted()
+		gate := make(chan struct{})
+		store.set(nil, gate)
+		slow := make(chan answered)
+		go func() { slow <- f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(first)) }()
+		for giveUp := time.Now().Add(30 * time.Second); f.orders.PoolStats().Busy == 0; runtime.Gosched() {
+			if time.Now().After(giveUp) {
+				t.Fatal("no worker took the first order")
+			}
+		}
+		f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(second)).problem(503, "overloaded")
+		close(gate)
+		(<-slow).want(201)
+	})
+	parts := map[string][]string{} // of orders, by how they ended
+	for _, s := range spans {
+		if s.GetName() != "POST /orders" {
+			continue
+		}
+		status := attributes(s)["http.response.status_code"]
+		for _, part := range spans {
+			if string(part.GetParentSpanId()) == string(s.GetSpanId()) {
+				parts[status] = append(parts[status], part.GetName())
+			}
+		}
+	}
+	want := map[string][]string{"int_value:201": {"orders.wait", "orders.write"}, "int_value:503": {"orders.wait"}}
+	if !maps.EqualFunc(parts, want, slices.Equal) {
+		t.Errorf("%v, want %v", parts, want)
 	}
 }
 
