@@ -69,6 +69,8 @@ func TestPatchesRefused(t *testing.T) {
 			`{"rate_override":-1}`: {"between 0"}, `{"rate_override":"1"}`: {"a number"}, `{"rate_override":1e999}`: {"a number"},
 			`{"max_active":-1,"max_length":-1}`: {"max_active must not be negative; max_length"}, `{"max_active":1.5}`: {"a whole number"},
 			`{"paused":true,"paused":false}`: {"twice"}, `{"paused":true} x`: {"well-formed"},
+			`{"paused":true,}`: {"well-formed"}, `{"paused":null,}`: {"well-formed"}, `{,}`: {"well-formed"}, "{\"message\":\"\xff\"}": {"well-formed"},
+			`{"message":"\ud800"}`: {"well-formed"}, `{"weight":01}`: {"well-formed"}, `{"Paused":true}`: {`"/Paused" is not known`},
 			`{"message":"` + strings.Repeat("x", queue.MaxMessage+1) + `"}`: {"at most 1000 bytes"},
 			`{"weight":0}`: {"weight must be"}, `{"weight":1.5}`: {"a whole number"}, `{"poll_budget":0}`: {"poll_budget must be"},
 			`{"opens_at":1}`: {"a string"}, `{"opens_at":"tomorrow"}`: {"opens_at must be a time like 20"}, `{"closes_at":""}`: {"closes_at must be a time like 20"},

@@ -62,7 +62,7 @@ func TestEnterBody(t *testing.T) {
 		for _, body := range []string{"", "  ", "{}", " {\n} "} {
 			f.public("POST", "/queue/enter", body).want(201)
 		}
-		for _, body := range []string{"[]", "null", `""`, "{", "{}{}", `{"a":1}`, "\xff"} {
+		for _, body := range []string{"[]", "null", `""`, "{", "{}{}", `{"a":1}`, "\xff", "\u00a0", "\v\f", "\u2003{}"} {
 			f.public("POST", "/queue/enter", body).problem(400, "invalid_request")
 		}
 		waitingIs(t, f, 4)
