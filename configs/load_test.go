@@ -290,15 +290,24 @@ func TestPrintedConfigHidesSecrets(t *testing.T) {
 func TestURLString(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[URL]string{
-		"":                                     "",
-		"redis://localhost:6379":               "redis://localhost:6379",
-		"redis://user@localhost":               "redis://user@localhost",
-		"redis-cluster://u:p@a:1,b:2":          "redis-cluster://u:***@a:1,b:2",
-		"redis://h/0?password=abc@d&db=1":      "redis://h/0?password=***&db=1",
-		"mysql://u:p@ss/w?rd@h:3306/n":         "mysql://u:***@h:3306/n",
-		"redis-sentinel://a,b?sentinelpass=x1": "redis-sentinel://a,b?sentinelpass=***",
-		"user:pw@host":                         "***",
-		"https://u:p@h/pay?v=1&Api_Key=x":      "https://u:***@h/pay?v=1&Api_Key=***",
+		"":                                      "",
+		"redis://localhost:6379":                "redis://localhost:6379",
+		"redis://user@localhost":                "redis://user@localhost",
+		"redis-cluster://u:p@a:1,b:2":           "redis-cluster://u:***@a:1,b:2",
+		"redis://h/0?password=abc@d&db=1":       "redis://h/0?password=***&db=1",
+		"mysql://u:p@ss/w?rd@h:3306/n":          "mysql://u:***@h:3306/n",
+		"redis-sentinel://a,b?sentinelpass=x1":  "redis-sentinel://a,b?sentinelpass=***",
+		"user:pw@host":                          "***",
+		"https://u:p@h/pay?v=1&Api_Key=x":       "https://u:***@h/pay?v=***&Api_Key=***",
+		"redis-sentinel://a,b?master=shop&db=1": "redis-sentinel://a,b?master=shop&db=1",
+		"mysql://u:p@h/n?tls=skip-verify":       "mysql://u:***@h/n?tls=skip-verify",
+		"https://hunter2@h/v1":                  "https://***@h/v1",
+		"https://h/v1?sig=hunter2":              "https://h/v1?sig=***",
+		"https://h/v1?api%2Dk%65y=hunter2":      "https://h/v1?api%2Dk%65y=***",
+		"https://h/v1?db=1;key=hunter2":         "https://h/v1?db=***",
+		"https://h/v1?hunter2":                  "https://h/v1?***",
+		"https://h/v1?db=1#hunter2":             "https://h/v1?db=***",
+		"https://h/v1#hunter2?db=1":             "https://h/v1#***",
 	} {
 		if got := in.String(); got != want {
 			t.Errorf("%q is shown as %q, want %q", string(in), got, want)

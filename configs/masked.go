@@ -2,6 +2,7 @@ package configs
 
 import (
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,7 +31,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // it to string where it is used.
 type URL string
 
-// String is the address with any password as "***".
+// String is the address with what may be secret as "***": a password, a service's user
+// without one, what is behind # and the values of parameters. A key in the path is shown.
 func (u URL) String() string {
 	scheme, rest, ok := strings.Cut(string(u), "://")
 	if !ok {
@@ -43,30 +45,43 @@ func (u URL) String() string {
 		user, _, hasPassword := strings.Cut(rest[:at], ":")
 		if hasPassword {
 			user += ":" + mask
+		} else if !ofStore.MatchString(scheme) && !strings.ContainsAny(user, "/?#") {
+			user = mask // services take a key there; a store takes a name
 		}
 		rest = user + rest[at:]
 	}
-	return scheme + "://" + maskQuery(rest)
+	return scheme + "://" + maskRest(rest)
 }
 
-// secretNames are parts of the names of parameters that hold a secret.
-var secretNames = []string{"pass", "key", "secret", "token"}
+var (
+	ofStore = regexp.MustCompile(`^(mysql|rediss?|redis-cluster|redis-sentinel)$`)
+	// plainNames are the parameters that are shown. Any other may hold a key, whatever
+	// its name.
+	plainNames = []string{"master", "db", "tls"}
+	plainValue = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+)
 
-// maskQuery hides the value of a password given as a parameter.
-func maskQuery(address string) string {
-	address, query, ok := strings.Cut(address, "?")
-	if !ok {
+// maskRest hides what parameters say, and what is behind #.
+func maskRest(address string) string {
+	i := strings.IndexAny(address, "?#")
+	if i < 0 {
 		return address
+	}
+	address, query := address[:i+1], address[i+1:]
+	if strings.HasSuffix(address, "#") {
+		return address + mask
 	}
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
-		name, _, _ := strings.Cut(part, "=")
-		secret := func(part string) bool { return strings.Contains(strings.ToLower(name), part) }
-		if slices.ContainsFunc(secretNames, secret) {
+		name, value, ok := strings.Cut(part, "=")
+		switch {
+		case !ok:
+			parts[i] = mask
+		case !slices.Contains(plainNames, name) || !plainValue.MatchString(value):
 			parts[i] = name + "=" + mask
 		}
 	}
-	return address + "?" + strings.Join(parts, "&")
+	return address + strings.Join(parts, "&")
 }
 
 // GoString hides the password from %#v.
