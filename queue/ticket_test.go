@@ -115,7 +115,7 @@ func TestTicketRotation(t *testing.T) {
 	}
 }
 
-// forge signs any header and claims, with the ticket key unless told otherwise.
+// forgery is a token of any header and claims, signed with the ticket key unless told otherwise.
 type forgery struct {
 	method jwt.SigningMethod
 	key    any

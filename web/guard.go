@@ -82,7 +82,7 @@ const operatorNobody = "local"
 // localOperator is where a request keeps the name of who sent it.
 const localOperator = "operator"
 
-// known is an operator, with the hash of their token: hashes have one length, so that a
+// knownOperator is an operator, with the hash of their token: hashes have one length, so that a
 // comparison tells nothing about the token's.
 type knownOperator struct {
 	name string

@@ -174,7 +174,7 @@ func (l *link) close() {
 	}
 }
 
-// trouble is what kept a request from being answered.
+// troubleOf is what kept a request from being answered.
 func troubleOf(err error) string {
 	var timeout net.Error
 	switch {

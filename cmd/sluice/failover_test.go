@@ -8,7 +8,7 @@ import (
 	"sluice/servicetest"
 )
 
-// line is what holds the slot of the default line.
+// lineKey is what holds the slot of the default line.
 const lineKey = "sluice:{default}:waiting"
 
 // TestFailOver has visitors wait at two instances while the server that holds their line

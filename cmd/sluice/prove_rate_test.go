@@ -19,7 +19,7 @@ const (
 	waitTarget  = 500 * time.Millisecond
 )
 
-// steps starts two instances whose orders can be slowed down, and a product.
+// newSteps starts two instances whose orders can be slowed down, and a product.
 func newSteps(t *testing.T, environ ...string) (*stage, int64) {
 	s := newStage(t)
 	environ = append([]string{
