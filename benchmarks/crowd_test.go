@@ -168,7 +168,8 @@ func (c *crowd) visitors(t testing.TB, from, to, n int) []visitor {
 	return all
 }
 
-// look is by how much everybody's position was lower than at the beginning, at a moment.
+// look is by how much everybody's position was lower than at the beginning, at a moment,
+// at the latest: the answer to it may have been long on its way.
 type look struct {
 	at    time.Time
 	moved int64
@@ -177,12 +178,11 @@ type look struct {
 // moved looks now.
 func (c *crowd) moved(t testing.TB) int64 {
 	t.Helper()
-	at := time.Now()
 	rank, err := c.ask.ZRank(t.Context(), c.waiting, c.mark).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := look{at, headSize - 1 - rank}
+	l := look{time.Now(), headSize - 1 - rank}
 	c.looks = append(c.looks, l)
 	return l.moved
 }

@@ -102,8 +102,10 @@ func (b *bench) stage(paths ...path) staged {
 			b.t.Logf("%d waiting, round %d, %s: %.0f/s (%.0f %%), p50 %s p99 %s ms; %.1f + %.1f µs of the processors", s.waiting, round+1, p.key,
 				m.perSecond, 100*m.perSecond/s.rounds[0][round].perSecond, ms(m.took.p50), ms(m.took.p99), micros(m.cpu), micros(m.redis))
 			switch { // near the head only the store knows, and further back it is seldom asked
-			case p.key == "position-near" && m.copied > 0, p.key == "position-far" && m.copied == 0:
+			case p.key == "position-near" && m.copied > 0:
 				b.t.Errorf("%s: %.0f %% of the answers from the copy of the places", p.key, 100*m.copied)
+			case p.key == "position-far" && m.copied == 0:
+				b.answersFromCopy(p)
 			}
 			if m.wrong > 0 {
 				b.t.Errorf("%s: %d wrong answers, one of them: %v", p.key, m.wrong, m.example)
@@ -111,6 +113,19 @@ func (b *bench) stage(paths ...path) staged {
 		}
 	}
 	return s
+}
+
+// answersFromCopy asks until the copy of the places answers: on a machine with much to do
+// it may be too old for that for longer than a path is measured.
+func (b *bench) answersFromCopy(p path) {
+	b.t.Helper()
+	before := b.crowd.line.Reads().Copied
+	for deadline := time.Now().Add(patience); b.crowd.line.Reads().Copied == before; {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%s: no answers from the copy of the places", p.key)
+		}
+		p.to.drive(b.t, p.ask(), b.size.lasts)
+	}
 }
 
 const stillWaiting = `"state":"waiting"`
