@@ -91,25 +91,15 @@ func TestClaimsRefused(t *testing.T) {
 // A claim is something new, and not for a token whose time is over: not even for one
 // that has claimed before.
 func TestClaimsEndWithTheToken(t *testing.T) {
-	for name, end := range map[string]func(*fixture){
-		"expired": func(*fixture) { time.Sleep(10 * time.Second) },
-		"earlier epoch": func(f *fixture) {
-			f.admin("POST", "/admin/api/lines/default/restart", "", jsonType).want(200)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			short := setup{orders: withOrders(), queue: func(o *queue.Options) { o.AdmissionTTL = 10 * time.Second }}
-			inBubble(t, short, func(t *testing.T, f *fixture) {
-				coupon := f.coupon(10, "")
-				_, unused := f.admitted()
-				_, token := f.admitted()
-				f.claim(coupon, token)
-				end(f)
-				f.public("POST", claimOf(coupon), "", bearerToken(unused)).problem(401, "token_expired")
-				f.public("POST", claimOf(coupon), "", bearerToken(token)).problem(401, "token_expired")
-			})
-		})
-	}
+	tokenEnds(t, func(t *testing.T, f *fixture, end func()) {
+		coupon := f.coupon(10, "")
+		_, unused := f.admitted()
+		_, token := f.admitted()
+		f.claim(coupon, token)
+		end()
+		f.public("POST", claimOf(coupon), "", bearerToken(unused)).problem(401, "token_expired")
+		f.public("POST", claimOf(coupon), "", bearerToken(token)).problem(401, "token_expired")
+	})
 }
 
 func TestCoupons(t *testing.T) {

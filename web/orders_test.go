@@ -140,8 +140,9 @@ func TestTokensRefused(t *testing.T) {
 	})
 }
 
-// A token whose time is over still reads and repeats what it made, for a while.
-func TestFollowUp(t *testing.T) {
+// tokenEnds runs a test for each way in which the time of a token is over, which end brings
+// about.
+func tokenEnds(t *testing.T, test func(t *testing.T, f *fixture, end func())) {
 	for name, end := range map[string]func(*fixture){
 		"expired": func(*fixture) { time.Sleep(10 * time.Second) },
 		"earlier epoch": func(f *fixture) {
@@ -150,29 +151,34 @@ func TestFollowUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			short := setup{orders: withOrders(), queue: func(o *queue.Options) { o.AdmissionTTL = 10 * time.Second }}
-			inBubble(t, short, func(t *testing.T, f *fixture) {
-				id := f.product(10, "")
-				_, unused := f.admitted()
-				_, token := f.admitted()
-				a := f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).want(201)
-				var order struct {
-					ID string `json:"order_id"`
-				}
-				a.into(&order)
-				end(f)
-				if again := f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).want(200); again.body != a.body {
-					t.Errorf("another order: %s", again.body)
-				}
-				f.public("GET", "/orders/"+order.ID, "", bearerToken(token)).want(200)
-				f.public("POST", "/orders", cart(id, 2), jsonType, bearerToken(token)).problem(409, "token_spent")
-				f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(unused)).problem(401, "token_expired")
-				f.sold(t, 1)
-				time.Sleep(80 * time.Second) // longer than the expiry and the time for follow-ups
-				f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).problem(401, "token_expired")
-				f.public("GET", "/orders/"+order.ID, "", bearerToken(token)).problem(401, "token_expired")
-			})
+			inBubble(t, short, func(t *testing.T, f *fixture) { test(t, f, func() { end(f) }) })
 		})
 	}
+}
+
+// A token whose time is over still reads and repeats what it made, for a while.
+func TestFollowUp(t *testing.T) {
+	tokenEnds(t, func(t *testing.T, f *fixture, end func()) {
+		id := f.product(10, "")
+		_, unused := f.admitted()
+		_, token := f.admitted()
+		a := f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).want(201)
+		var order struct {
+			ID string `json:"order_id"`
+		}
+		a.into(&order)
+		end()
+		if again := f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).want(200); again.body != a.body {
+			t.Errorf("another order: %s", again.body)
+		}
+		f.public("GET", "/orders/"+order.ID, "", bearerToken(token)).want(200)
+		f.public("POST", "/orders", cart(id, 2), jsonType, bearerToken(token)).problem(409, "token_spent")
+		f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(unused)).problem(401, "token_expired")
+		f.sold(t, 1)
+		time.Sleep(80 * time.Second) // longer than the expiry and the time for follow-ups
+		f.public("POST", "/orders", cart(id, 1), jsonType, bearerToken(token)).problem(401, "token_expired")
+		f.public("GET", "/orders/"+order.ID, "", bearerToken(token)).problem(401, "token_expired")
+	})
 }
 
 func TestOrdersRefused(t *testing.T) {
