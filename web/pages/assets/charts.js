@@ -254,5 +254,5 @@ function place(el, attributes, text) {
   if (text !== undefined && el.textContent !== text) el.textContent = text;
 }
 
-// short keeps both ends of a long name: those of processes differ in the last part.
-const short = (name) => (name.length > 12 ? `${name.slice(0, 4)}…${name.slice(-6)}` : name);
+// short keeps both ends of a long name; of a process, host:pid:id, the id tells it apart.
+const short = (name) => (name.length <= 12 ? name : name.includes(':') ? `…${name.slice(-6)}` : `${name.slice(0, 4)}…${name.slice(-6)}`);
