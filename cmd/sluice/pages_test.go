@@ -76,6 +76,10 @@ func TestPageMistakes(t *testing.T) {
 			t.Errorf("%q is not said once: %s", want, out)
 		}
 	}
+	// Nor does a process start with it.
+	if code, _, errs := command(t, []string{"SLUICE_PAGES_FOLDER=" + dir}, "serve"); code != exitUsage || !strings.Contains(errs, "pages.folder: wait.html: ") {
+		t.Errorf("serve: exit code %d: %s", code, errs)
+	}
 	out, code = check("SLUICE_PAGES_FOLDER=../../configs/pages-example", "SLUICE_PAGES_LOGO=logo.svg", "SLUICE_PAGES_NAME=Tea House")
 	if code != 0 || !strings.Contains(out, "name: Tea House") {
 		t.Errorf("exit code %d: %s", code, out)
