@@ -3,18 +3,13 @@ package browser
 import (
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
 )
 
-// languages are those of the pages, and a browser that runs no scripts.
+// languages are those of the pages, and the looks that a shop gives them.
 var languages = map[string]func(world){
-	"korean":          korean,
-	"own look":        ownLook,
-	"without scripts": withoutScripts,
+	"korean":       korean,
+	"own look":     ownLook,
+	"own template": ownTemplate,
 }
 
 // The browser's language, the switch, and that the choice is kept.
@@ -83,54 +78,34 @@ func ownLook(w world) {
 	w.look(p, "wait-own")
 }
 
-// The waiting page for a browser that runs no scripts leads itself to one that needs none.
-func withoutScripts(w world) {
+// The example of a template does all that a visitor needs, in its own look: it is what
+// shops begin with.
+func ownTemplate(w world) {
+	w.own("SLUICE_PAGES_FOLDER="+filepath.Join("..", "configs", "pages-example"), "SLUICE_PAGES_LOGO=logo.svg", "SLUICE_PAGES_NAME=Tea House")
 	line := w.line(still)
 	ahead := w.enter(line, 1)
-	p := w.tab()
-	p.goTo("about:blank")
-	p.scripts(false)
-	p.goTo(w.public + "/wait?line=" + line)
-	p.until(`location.pathname === '/wait/plain'`)
-	p.click("button[value=enter]")
-	p.untilText("dd", "^2$")
-	p.plainLook(w, "plain-waiting")
+	p := w.visit(line, "")
+	p.state("none")
+	p.until(`[...document.styleSheets].some((sheet) => sheet.href.endsWith('/own/shop.css') && sheet.cssRules.length > 0)`)
+	p.click("#enter")
+	p.state("waiting")
+	p.untilText("#position", "^2$")
+	p.choose("de")
+	p.untilText("#title", "Sie sind in der Warteschlange")
+	p.choose("en")
+	w.look(p, "wait-template")
+	w.patch(line, settings{"paused": true, "message": "Back at noon"})
+	p.reason("paused")
+	p.untilText("#words", "Back at noon")
+	p.expect(`ERR_INTERNET_DISCONNECTED`)
+	p.offline(true)
+	p.trouble("offline")
+	p.offline(false)
+	p.trouble("")
+	w.patch(line, settings{"paused": false, "message": nil})
+	p.reason("")
 	ahead[0].leave()
-	p.untilText("dd", "^1$")
-	if !strings.HasPrefix(eval[string](p, "document.title"), "1 ") {
-		w.Errorf("the title is %s", eval[string](p, "document.title"))
-	}
-	p.click("button[value=leave]")
-	p.until(`document.querySelector('button[value=enter]')`)
-	w.becomes(line, "waiting", 0.0)
-	p.click("button[value=enter]")
-	p.until(`document.querySelector('button[value=leave]')`)
+	p.untilText("#position", "^1$")
 	w.patch(line, settings{"rate_override": 100})
-	p.untilText("dd", `^\d+:\d\d$`)
-	p.plainLook(w, "plain-admitted")
-	if n := len(p.sent("/queue/")); n != 0 {
-		w.Errorf("a page without scripts asked the API %d times", n)
-	}
-}
-
-// plainLook is look for a page that runs nothing and loads itself again: what looks at it
-// runs in a copy.
-func (p *tab) plainLook(w world, name string) {
-	p.t.Helper()
-	if !w.looks {
-		return
-	}
-	html := ""
-	eventually(w.T, "the page between two loads", func() (ok bool) {
-		now, err := tryEval[string](p, `document.readyState === 'complete' ? document.documentElement.outerHTML : ''`)
-		html = regexp.MustCompile(`<meta http-equiv="refresh"[^>]*>`).ReplaceAllString(now, "")
-		return err == nil && html != ""
-	})
-	copied := w.tab()
-	copied.goTo(w.public + "/wait/plain") // which does not load itself again for who has no place
-	do(copied, page.SetDocumentContent, page.SetDocumentContentParams{
-		FrameID: do(copied, page.GetFrameTree, cdp.Empty{}).FrameTree.Frame.ID, HTML: "<!doctype html>" + html,
-	})
-	copied.until(`[...document.styleSheets].length > 0 && getComputedStyle(document.body).marginTop === '0px'`)
-	w.look(copied, name)
+	p.untilAtShop()
 }

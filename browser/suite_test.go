@@ -22,7 +22,7 @@ type world struct {
 func suite(t *testing.T, begin setup, looks bool) {
 	s := begin(t)
 	tests := map[string]func(world){}
-	for _, some := range []map[string]func(world){states, purchases, troubles, languages, operators} {
+	for _, some := range []map[string]func(world){states, purchases, troubles, languages, operators, calls, plains} {
 		maps.Copy(tests, some)
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {

@@ -116,7 +116,8 @@ function become(next) {
 function waiting(a) {
   held = 'yes';
   const known = a.position !== null;
-  if (known) journey.set(travelled(journey.get(), a.entered_at, a.position));
+  // Until all have asked again, places that others will come back to count as passed.
+  if (known && a.reason !== 'degraded') journey.set(travelled(journey.get(), a.entered_at, a.position));
   low = a.estimated_wait_range_ms?.[0] ?? null;
   become({ state: 'waiting', answer: a, reason: a.reason === 'degraded' && !known ? 'bypass' : a.reason, journey: journey.get() });
   follow(a.poll_after_ms);
