@@ -298,11 +298,12 @@ func (l *Line) Sweep(ctx context.Context, heard []queue.Heard) (queue.Swept, err
 	}
 }
 
-// perScript bounds how many completions or records one script takes in, some 0.2 ms of
-// Redis's time: whoever enters meanwhile waits for it. With 50, beside 7,500 orders a
-// second, the p95 of an enter was 3.5 ms, and is 2.5 with 10 (make bench-isolation, the
-// halves apart); with 500 a script took some 5 ms.
-const perScript = 10
+// perScript bounds how many completions or records one script takes in, some 0.1 ms of
+// Redis's time: whoever enters meanwhile waits for it. With 500 a script took some 5 ms;
+// beside 7,500 orders a second the p95 of an enter was 3.5 ms with 50, 2.7 with 10 and is
+// 2.4 with 5 (make bench-isolation, the halves apart). A process tells one script after
+// the other, so no more than 5 in a round trip.
+const perScript = 5
 
 // Arrive implements [queue.Line].
 func (l *Line) Arrive(ctx context.Context, came []queue.Completion) error {
