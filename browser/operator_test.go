@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,13 @@ func operatorWatches(w world) {
 	w.look(p, "operator")
 }
 
+// journalled waits until the journal shows an entry, whatever else is in it: it has
+// those of all lines, which other tests change meanwhile.
+func journalled(p *tab, pattern string) {
+	p.t.Helper()
+	p.untilText("#journal li", pattern)
+}
+
 // Every setting of a line: asked about, changed, and written down.
 func operatorChanges(w world) {
 	line := w.line(still)
@@ -59,7 +67,7 @@ func operatorChanges(w world) {
 	p.click("#pause")
 	p.click("#confirm [data-do=confirm]")
 	w.becomes(line, "paused", true)
-	p.untilText("#journal li:first-child", "pause")
+	journalled(p, line+`\s+pause`)
 
 	opens, closes := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(2*time.Hour).Truncate(time.Second)
 	const local = "2006-01-02T15:04:05"
@@ -79,7 +87,7 @@ func operatorChanges(w world) {
 	} {
 		p.patch(change.field, change.typed)
 		w.becomes(line, change.field, change.want)
-		p.untilText("#journal li", change.field+"|"+fmt.Sprint(change.want))
+		journalled(p, line+`\s+`+strings.ReplaceAll(change.field, "_", " "))
 	}
 	p.until(`!document.querySelector('#confirm').open`)
 	p.click("form[data-patch=rate_override] [data-clear]")
@@ -150,16 +158,16 @@ func operatorActs(w world) {
 	p.write("#remove", map[string]string{"visitor": v.visitor()})
 	p.click("#confirm [data-do=confirm]")
 	v.state("removed")
-	p.untilText("#journal", "remove visitor")
+	journalled(p, line+`\s+remove visitor`)
 
 	name := "new " + line
 	p.write("#product", map[string]string{"name": name, "price": "1200", "stock": "9"})
 	p.click("#confirm [data-do=confirm]")
-	p.untilText("#journal", "add product")
+	journalled(p, `add product\s+\d+: "`+name)
 	p.until(`!document.querySelector('#confirm').open`)
 	p.write("#coupon", map[string]string{"name": "Coupon " + line, "quantity": "3", "discount": "100"})
 	p.click("#confirm [data-do=confirm]")
-	p.untilText("#journal", "add coupon")
+	journalled(p, `add coupon\s+\d+: "Coupon `+line)
 	buyer := w.tab()
 	buyer.goTo(w.public + "/")
 	buyer.untilText("#products", name)
@@ -173,7 +181,7 @@ func operatorActs(w world) {
 	p.fill("#confirm [name=typed]", line)
 	p.click("#confirm [data-do=confirm]")
 	eventually(w.T, "another epoch", func() bool { return w.figures(line)["epoch"] != epoch })
-	p.untilText("#journal", "restart")
+	journalled(p, line+`\s+restart`)
 
 	p.until(`!document.querySelector('#confirm').open`)
 	p.write("#create", map[string]string{"line": "x" + line})
